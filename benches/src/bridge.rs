@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 
-use linerate_bridge::bridge::lane::{Bridge, Lane};
+use linerate_bridge::bridge::lane::{Bridge, Exit, Lane};
 use linerate_bridge::lb::balance::Balancer;
 use linerate_bridge::lb::output::Output;
 use linerate_gen::Stream;
@@ -86,9 +86,12 @@ fn bridge(pool: &Pool, ports: [Box<dyn Port>; 2], ways: &[[u16; 2]]) -> Worker<B
 
 /// The same, with so many packets in a call.
 fn bridge_of(pool: &Pool, batch: usize, ports: [Box<dyn Port>; 2], ways: &[[u16; 2]]) -> Worker<Bridge> {
-    let lane = |way: [u16; 2]| Lane::new(0, way.map(PortIndex), Batch::new(pool, batch), None, &Arc::default());
-    let lanes = Bridge(ways.iter().copied().map(lane).collect());
-    worker(lanes, pool, batch, ports.into_iter())
+    let mut bridge = Bridge::default();
+    for (way, [from, to]) in ways.iter().enumerate() {
+        bridge.lanes.push(Lane::new(PortIndex(*from), way, false));
+        bridge.exits.push(Exit::new(way, PortIndex(*to), Batch::new(pool, batch), pool, &Arc::default()));
+    }
+    worker(bridge, pool, batch, ports.into_iter())
 }
 
 /// A worker that receives from the first port only, or from both if there are two.

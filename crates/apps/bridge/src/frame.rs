@@ -1,6 +1,7 @@
 //! From flags to a run, and from its end to what is printed.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use linerate_port::Caps;
@@ -8,7 +9,7 @@ use linerate_report::Timestamp;
 use linerate_report::units::{count, pps};
 use linerate_sys::{clock, signal};
 use linerate_units::{duration_ns, positive_duration_ns};
-use linerate_worker::{Control, MeterReading};
+use linerate_worker::{Control, Meter};
 use serde::Serialize;
 
 use super::account::RunRow;
@@ -46,6 +47,14 @@ pub struct Frame {
     wait_ns: Option<u64>,
     watch: WatchOptions,
     json: bool,
+}
+
+/// What a part of the line of progress is about.
+pub struct ProgressLane {
+    /// What it is called.
+    pub name: String,
+    /// The live counts that are summed.
+    pub meters: Vec<Arc<Meter>>,
 }
 
 /// What moving packets came to: its own end, and what is known of every run.
@@ -87,23 +96,28 @@ impl Frame {
         Ok(())
     }
 
-    /// Does `work` as [`watch`] does. Progress shows the packets of each control beside its name.
+    /// Does `work` as [`watch`] does. Progress shows the packets of each lane beside its name.
     ///
     /// # Errors
     /// As there.
     pub fn run<T: Send>(
         &self,
-        names: &[String],
+        lanes: &[ProgressLane],
         controls: &[Control],
         work: impl FnOnce() -> T + Send,
     ) -> Result<Moved<T>, String> {
         let started = Timestamp::from_system(SystemTime::now());
-        let mut before = vec![MeterReading::default(); controls.len()];
-        let mut line = |seconds| line(names, controls, &mut before, seconds);
+        let mut before = vec![0; lanes.len()];
+        let mut line = |seconds| line(lanes, &mut before, seconds);
         let (end, ended_by, took_ns) = watch(self.watch, controls, &mut line, work)?;
         let seconds = took_ns as f64 / 1e9;
         let run = RunRow { tool: tool(), started, seconds, ended_by, core_share: 0.0, error: None };
         Ok(Moved { end, run, took_ns })
+    }
+
+    /// Says on stderr what a user should know of a result, if anything.
+    pub fn warn(&self, warnings: impl IntoIterator<Item = String>) {
+        warnings.into_iter().filter(|_| !self.watch.quiet).for_each(|warning| note(&warning));
     }
 
     /// Prints the document, or the same for people.
@@ -127,12 +141,12 @@ impl<T> Moved<T> {
     }
 }
 
-fn line(names: &[String], controls: &[Control], before: &mut [MeterReading], seconds: f64) -> String {
-    let lanes = names.iter().zip(controls).zip(before).map(|((name, control), before)| {
-        let now = control.meter.read();
-        let rate_pps = (now.packets - before.packets) as f64 / seconds;
+fn line(lanes: &[ProgressLane], before: &mut [u64], seconds: f64) -> String {
+    let lanes = lanes.iter().zip(before).map(|(lane, before)| {
+        let now: u64 = lane.meters.iter().map(|meter| meter.read().packets).sum();
+        let rate_pps = (now - *before) as f64 / seconds;
         *before = now;
-        format!("  {name} {} ({})", count(now.packets), pps(rate_pps))
+        format!("  {} {} ({})", lane.name, count(now), pps(rate_pps))
     });
     lanes.collect()
 }

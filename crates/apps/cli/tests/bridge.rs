@@ -2,7 +2,13 @@
 
 use super::common;
 
+use std::collections::HashMap;
+use std::path::Path;
+
 use common::{Chain, Ended, Run};
+use linerate_gen::Signature;
+use linerate_pcapng::CaptureReader;
+use linerate_wire::FlowKey;
 use serde_json::Value;
 
 fn json(ended: &Ended) -> Value {
@@ -45,6 +51,7 @@ fn a_capture_is_carried_over_unchanged() {
         ("--one-way -b 4096 --core 0", true),
         ("--cores none", true),
         ("--cores none --copy -b 16", false),
+        ("--queues 3 --cores none", true),
     ];
     for (flags, zero_copy) in ways {
         let line = format!("bridge file:{} file:{} {flags} --json", path("in.pcapng"), path("out.pcapng"));
@@ -57,7 +64,11 @@ fn a_capture_is_carried_over_unchanged() {
         assert_eq!((number(&lane["received"]), number(&lane["forwarded"])), (5000, 5000), "{flags}");
         assert_eq!(lane["zero_copy"], zero_copy, "{flags}");
         let bytes = |name: &str| std::fs::read(path(name)).unwrap();
-        if flags.contains("--cores") {
+        if flags == "--queues 3 --cores none" {
+            assert!(ended.stderr.contains("in.pcapng has one queue"), "{}", ended.stderr);
+            assert_eq!(document["cores"].as_array().unwrap().len(), 1, "{document}");
+        }
+        if flags.contains("--cores") && !flags.contains("--queues") {
             // Timestamps do not cross the ring between two workers.
             assert_eq!(bytes("in.pcapng").len(), bytes("out.pcapng").len(), "{flags}");
         } else {
@@ -91,11 +102,159 @@ fn what_cannot_be_is_refused_in_words() {
         ("bridge null: null: -b 0", "0"),
         ("bridge null: null: --core 4000", "core 4000"),
         ("bridge null: null: --duration soon", "--duration"),
+        ("bridge null: null: --queues 2 --cores 0,0,0", "3 workers for 2 queue pairs"),
+        ("bridge null: null: --queues 0", "--queues"),
+        ("bridge null: null: --queues 2 --monitor null:", "--monitor"),
     ] {
         let ended = Run::start(line).end();
         ended.expect_code(2);
         assert!(ended.stderr.contains(words), "{line}\n{}", ended.stderr);
     }
+}
+
+fn packets(rows: &Value) -> Vec<u64> {
+    rows.as_array().unwrap_or_else(|| panic!("no rows: {rows}")).iter().map(|row| number(&row["packets"])).collect()
+}
+
+/// The rows of queues and workers say what the direction does, and each of `workers` workers had packets.
+fn check_queues(document: &Value, queues: [usize; 2], workers: usize) {
+    for lane in document["lanes"].as_array().unwrap() {
+        let (rx, tx) = (packets(&lane["rx_queues"]), packets(&lane["tx_queues"]));
+        assert_eq!(
+            (rx.iter().sum::<u64>(), tx.iter().sum::<u64>()),
+            (number(&lane["received"]), number(&lane["forwarded"])),
+            "{lane}"
+        );
+    }
+    let forward = &document["lanes"][0];
+    assert_eq!([&forward["rx_queues"], &forward["tx_queues"]].map(|rows| packets(rows).len()), queues, "{forward}");
+    let cores = packets(&document["cores"]);
+    assert!(cores.len() == workers && cores.iter().all(|packets| *packets > 0), "{document}");
+}
+
+#[test]
+fn each_queue_pair_of_memif_has_its_worker_and_flows_stay_in_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = |name: &str| folder.path().join(name).display().to_string();
+    for (round, cores) in ["none", "0,0", "0"].into_iter().enumerate() {
+        let (near, far) = (socket(&format!("near-{round}")), socket(&format!("far-{round}")));
+        let line = format!("bridge memif:{near} memif:{far} --queues 2 --cores {cores} --json");
+        let bridge = Run::start(&line);
+        bridge.wait_for("all queues", |text| text.lines().filter(|line| line.contains(';')).count() >= 4);
+        let line =
+            format!("receive memif:{far},role=client --queues 2 --cores none --duration 120s --from-start --json");
+        let listening = Run::start(&line);
+        listening.wait_for("ready", |text| text.lines().filter(|line| line.contains("receiving on")).count() == 2);
+        let line =
+            format!("send memif:{near},role=client --queues 2 --cores none --flows 40 --rate 50kpps --count 20000 -q");
+        Run::start(&line).end().expect_code(0);
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        listening.signal("INT");
+        let received = json(&listening.end());
+        for stream in received["received"]["streams"].as_array().unwrap() {
+            assert_eq!(number(&stream["duplicated"]) + number(&stream["reordered"]), 0, "{received}");
+        }
+        bridge.signal("INT");
+        let document = json(bridge.end().expect_code(0));
+        check_account(&document);
+        check_queues(&document, [2, 2], if cores == "0" { 1 } else { 2 });
+        let carried = number(&document["lanes"][0]["forwarded"]);
+        assert_eq!(number(&received["received"]["packets"]), carried, "{document}");
+    }
+}
+
+#[test]
+fn one_queue_that_gets_nearly_all_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = |name: &str| folder.path().join(name).display().to_string();
+    let bridge = Run::start(&format!("bridge memif:{} null: --queues 2", socket("near")));
+    bridge.wait_for("both queues", |text| text.lines().filter(|line| line.contains("memif server")).count() == 2);
+    let line = format!("send memif:{},role=client,rings=2 --count 3000 --rate 100kpps -q", socket("near"));
+    Run::start(&line).end().expect_code(0);
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    bridge.signal("INT");
+    let ended = bridge.end();
+    ended.expect_code(0);
+    let named = format!("memif:{}: queue 0 got 100.0 % of the packets of 2 queues: ", socket("near"));
+    assert!(ended.stderr.contains(&named), "{}", ended.stderr);
+    for part in ["rx queue 0           3,000    100 %", "rx queue 1               0"] {
+        assert!(ended.stdout.contains(part), "{part}: {}", ended.stdout);
+    }
+}
+
+/// Flows of `left` reach `right` through queue pairs of the bridge, in order.
+fn over_queues(sender: &str, ports: [&str; 2], flags: &str, queues: [usize; 2], workers: usize) {
+    let Some(chain) = Chain::with_queues(4) else { return };
+    let count = 20_000;
+    let bridge = Run::start_in(&chain.middle, &format!("bridge {} {} --json {flags}", ports[0], ports[1]));
+    bridge.wait_for("all queues or a refusal", |text| {
+        text.lines().filter(|line| line.contains(';')).count() >= queues[0] + queues[1]
+            || text.contains("linerate bridge:")
+    });
+    assert!(!bridge.stderr().contains("linerate bridge:"), "{}", bridge.stderr());
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("arrived.pcapng");
+    let line = format!("capture -i packet:veth0 --rings 1 -w {} --json", path.display());
+    let capture = Run::start_in(&chain.right, &line);
+    capture.wait_for("ready", |text| text.contains("capturing on"));
+    let line = format!("send {sender} --count {count} --rate 20kpps --flows 200 -q");
+    Run::start_in(&chain.left, &line).end().expect_code(0);
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    bridge.signal("INT");
+    let document = json(bridge.end().expect_code(0));
+    check_account(&document);
+    check_queues(&document, queues, workers);
+    capture.signal("INT");
+    capture.end().expect_code(0);
+    let mut flows: HashMap<String, Vec<u64>> = HashMap::new();
+    for packet in packets_of(&path) {
+        let signature = Signature::read(&packet).expect("signed");
+        flows.entry(FlowKey::from_frame(&packet).expect("a flow").to_string()).or_default().push(signature.sequence);
+    }
+    assert_eq!(flows.len(), 200);
+    assert!(flows.values().all(|numbers| numbers.is_sorted()), "a flow is out of order");
+    let lane = &document["lanes"][0];
+    let lost = sum(&lane["drops"]) + number(&lane["tx_pending"]) + sum(&lane["rx_missed"]);
+    assert_eq!(number(&lane["received"]) + sum(&lane["rx_missed"]), count, "{document}");
+    assert_eq!(flows.values().map(|numbers| numbers.len() as u64).sum::<u64>() + lost, count, "{document}");
+}
+
+/// The packets of a capture file.
+fn packets_of(path: &Path) -> Vec<Vec<u8>> {
+    let mut reader = CaptureReader::new(std::fs::File::open(path).unwrap()).unwrap();
+    let mut packets = Vec::new();
+    while reader.next().unwrap().is_some() {
+        packets.push(reader.packet().to_vec());
+    }
+    packets
+}
+
+#[test]
+fn af_packet_rings_by_flow_each_on_a_worker() {
+    over_queues("packet:veth0", ["packet:near", "packet:far"], "--queues 4 --cores none", [4, 4], 4);
+}
+
+#[test]
+fn af_xdp_queues_on_two_workers() {
+    let sender = "xdp:veth0 --queues 4 --cores none";
+    over_queues(sender, ["xdp:near", "xdp:far"], "--queues 4 --cores 0,0", [4, 4], 2);
+    // Packets of a queue that the far port does not have cross to the worker that has the queue of the remainder.
+    over_queues(sender, ["xdp:near,queues=4", "xdp:far,queues=1"], "--queues 4 --cores none", [4, 1], 4);
+}
+
+#[test]
+fn the_sender_of_a_veth_is_named_where_one_queue_gets_all() {
+    let Some(chain) = Chain::with_queues(2) else { return };
+    let bridge = Run::start_in(&chain.middle, "bridge xdp:near packet:far --queues 2");
+    bridge.wait_for("all queues", |text| text.lines().filter(|line| line.contains(';')).count() >= 4);
+    Run::start_in(&chain.left, "send packet:veth0 --count 2000 --rate 20kpps --flows 50 -q").end().expect_code(0);
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    bridge.signal("INT");
+    let ended = bridge.end();
+    ended.expect_code(0);
+    // Which one the kernel sends by is its choice.
+    let named = "got 100.0 % of the packets of 2 queues: a veth has no RSS";
+    assert!(ended.stderr.contains("xdp:near: queue ") && ended.stderr.contains(named), "{}", ended.stderr);
 }
 
 /// left -- [near  bridge  far] -- right, both ways, and the counts of all four agree.

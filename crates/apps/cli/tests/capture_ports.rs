@@ -133,7 +133,14 @@ fn rings_share_a_port_by_flow() {
             let taken: Vec<u64> = ends(&ended, "queue").iter().map(|end| number(&end["account"]["taken"])).collect();
             let queues: Vec<u64> = ends(&ended, "queue").iter().map(|end| number(&end["queue"])).collect();
             assert_eq!(queues, [0, 1], "{kind}");
-            let account = &ends(&ended, "port")[0]["account"];
+            let port = &ends(&ended, "port")[0];
+            let of = |rows: &str| {
+                let rows = port[rows].as_array().unwrap_or_else(|| panic!("no {rows}: {port}"));
+                rows.iter().map(|row| number(&row["packets"])).collect::<Vec<u64>>()
+            };
+            assert_eq!((of("queues"), of("cores")), (taken.clone(), taken.clone()), "{port}");
+            assert!(port["cores"].as_array().unwrap().iter().all(|row| row["cpu_seconds"].is_f64()), "{port}");
+            let account = &port["account"];
             assert_eq!(
                 (number(&account["offered"]), number(&account["dropped_by_ring"])),
                 (6400, 0),

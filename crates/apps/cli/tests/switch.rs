@@ -347,3 +347,27 @@ fn errors_of_a_file_have_their_place() {
         }
     }
 }
+
+#[test]
+fn a_port_of_several_queues_has_a_row_for_each() {
+    let place = Place::new();
+    let [a, b] = ["a.sock", "b.sock"].map(|name| place.socket(name));
+    let mut switch = place.start(&format!("switch --name q --port a=memif:{a},queues=2 --port b=memif:{b}"));
+    wait_until("the switch answers", || place.has_port("q", "b"));
+    let flags = "--set ethernet.destination=02:00:00:00:00:07 --queues 2 --cores none --flows 20 -q";
+    let sent = place.run(&format!("send memif:{a},role=client --count 4000 --rate 50kpps {flags}"));
+    assert!(sent.status.success(), "{sent:?}");
+    let rows = |port: &Value| {
+        let rows = port["queues"].as_array().unwrap_or_else(|| panic!("no queues: {port}"));
+        rows.iter().map(|row| row["received"].as_u64().unwrap()).collect::<Vec<u64>>()
+    };
+    let ports = place.show("q", "stats")["ports"].clone();
+    let received = rows(&ports[0]);
+    assert_eq!((received.len(), rows(&ports[1]).len()), (2, 1), "{ports}");
+    assert!(received.iter().all(|packets| *packets > 0), "{ports}");
+    assert_eq!(received.iter().sum::<u64>(), ports[0]["received"].as_u64().unwrap(), "{ports}");
+    let text = place.run("switch ctl --name q show stats");
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert!(text.contains("rx queue 1 ") && text.contains("tx queue 0 "), "{text}");
+    switch.stop();
+}

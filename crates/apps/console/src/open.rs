@@ -1,8 +1,8 @@
 //! From port names to open ports on one pool, with notes for whoever reads stderr.
 
 use linerate_mem::Pool;
-use linerate_port::{Direction, OpenError, OpenOptions, Port, PortSpec};
-use linerate_ports::{PoolPlan, len_max};
+use linerate_port::{Device, Direction, OpenError, OpenOptions, Port, PortSpec};
+use linerate_ports::{Opened, PoolPlan, len_max};
 use linerate_switch::vale;
 
 use super::cores::list_of;
@@ -108,12 +108,8 @@ pub fn open_divided(
     pool: &Pool,
     quiet: bool,
 ) -> Result<Vec<Vec<Box<dyn Port>>>, String> {
-    let opened = linerate_ports::open_device(spec, &division.options(direction), pool);
-    let opened = opened.map_err(|error| error.to_string())?;
-    if let Some(choice) = opened.choice.as_ref().filter(|_| !quiet) {
-        super::note(choice);
-    }
-    Ok(linerate_ports::divide(opened.device, division.threads))
+    let device = open_device_noted(spec, &division.options(direction), pool, quiet)?;
+    Ok(linerate_ports::divide(device, division.threads))
 }
 
 /// A pool for each of these ports, which packets go between in both directions, with `extra` frames for packets that wait in the
@@ -141,11 +137,23 @@ pub fn pools_with(ports: &[(&PortSpec, &OpenOptions)], extra: usize) -> Result<V
 /// As the backend; also when the port does not go in the one direction. In words.
 pub fn open_noted(spec: &PortSpec, direction: Direction, pool: &Pool, quiet: bool) -> Result<Box<dyn Port>, String> {
     let options = OpenOptions { direction: Some(direction), ..OpenOptions::default() };
-    let opened = linerate_ports::open_device(spec, &options, pool).map_err(|error| error.to_string())?;
+    open_opened(spec, &options, pool, quiet).map(Opened::into_port)
+}
+
+/// As [`open_noted`], for the whole device, with the options of whoever calls.
+///
+/// # Errors
+/// As there.
+pub fn open_device_noted(spec: &PortSpec, options: &OpenOptions, pool: &Pool, quiet: bool) -> Result<Device, String> {
+    open_opened(spec, options, pool, quiet).map(|opened| opened.device)
+}
+
+fn open_opened(spec: &PortSpec, options: &OpenOptions, pool: &Pool, quiet: bool) -> Result<Opened, String> {
+    let opened = linerate_ports::open_device(spec, options, pool).map_err(|error| error.to_string())?;
     if let Some(choice) = opened.choice.as_ref().filter(|_| !quiet) {
         super::note(choice);
     }
-    Ok(opened.into_port())
+    Ok(opened)
 }
 
 #[cfg(test)]

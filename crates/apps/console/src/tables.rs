@@ -4,6 +4,8 @@ use linerate_port::{Drops, Stats, drops_that_happened};
 use linerate_report::units::{count, percent};
 use serde::Serialize;
 
+use crate::shares::{known_reason, uneven, uneven_because};
+
 /// What passed one queue of a port.
 #[derive(Clone, Debug, Serialize)]
 pub struct QueueRow {
@@ -60,18 +62,32 @@ impl CoreRow {
     }
 }
 
-/// A line for each queue, if there are several.
-pub fn queue_lines(rows: &[QueueRow]) -> Vec<String> {
+/// The packets of each queue.
+fn packets(rows: &[QueueRow]) -> Vec<u64> {
+    rows.iter().map(|row| row.packets).collect()
+}
+
+/// What to know of a port, if one of its queues got more than its share of the packets received ([`uneven`]).
+pub fn uneven_queues(port: &str, rows: &[QueueRow]) -> Option<String> {
+    let packets = packets(rows);
+    uneven("queue", &packets)?;
+    let known = known_reason(port);
+    uneven_because("queue", &packets, known.as_deref()).map(|warning| format!("{port}: {warning}"))
+}
+
+/// A line for each queue, if there are several; `one` is what a queue is called, for example `rx queue`.
+pub fn queue_lines(one: &str, rows: &[QueueRow]) -> Vec<String> {
     if rows.len() < 2 {
         return Vec::new();
     }
-    let total = rows.iter().map(|row| row.packets).sum::<u64>().max(1);
+    let total = packets(rows).iter().sum::<u64>().max(1);
     let line = |row: &QueueRow| {
         let core = row.core.map_or(String::new(), |core| format!("  core {core}"));
         let lost: u64 = row.drops.iter().map(|drop| drop.packets).sum();
         let lost = if lost > 0 { format!("  {} dropped", count(lost)) } else { String::new() };
         let share = percent(row.packets as f64 / total as f64);
-        format!("  queue {:<4} {:>15}  {share:>7}{core}{lost}", row.queue, count(row.packets))
+        let name = format!("{one} {}", row.queue);
+        format!("  {name:<10} {:>15}  {share:>7}{core}{lost}", count(row.packets))
     };
     rows.iter().map(line).collect()
 }
@@ -99,9 +115,9 @@ mod tests {
             drops: vec![Drops { place: "ring".into(), cause: "full".into(), packets: queue as u64 }],
             ..QueueRow::received(queue, "xdp:a@0", Some(3), &Stats { rx_packets: packets, ..Stats::default() })
         };
-        assert!(queue_lines(&[queue(0, 7)]).is_empty());
+        assert!(queue_lines("queue", &[queue(0, 7)]).is_empty());
         assert_eq!(
-            queue_lines(&[queue(0, 3_000), queue(1, 1_000)]),
+            queue_lines("queue", &[queue(0, 3_000), queue(1, 1_000)]),
             [
                 "  queue 0              3,000   75.0 %  core 3",
                 "  queue 1              1,000   25.0 %  core 3  1 dropped"

@@ -42,6 +42,8 @@ pub struct Memory {
     pub locked_bytes_max: Option<u64>,
     /// Cores of each NUMA node.
     pub nodes: BTreeMap<u32, String>,
+    /// Distances from each NUMA node to all nodes, as the firmware tells them: 10 is its own memory.
+    pub distances: BTreeMap<u32, Vec<u32>>,
 }
 
 /// Processor cores.
@@ -122,6 +124,8 @@ pub struct Interface {
     pub tx_queues: usize,
     /// Combined queues now and at most, where the driver tells.
     pub channels: Option<(u32, u32)>,
+    /// How the card spreads packets over its receive queues; `None` where the driver has no RSS, or does not tell.
+    pub rss: Option<Rss>,
     /// Pause frames are obeyed, are sent.
     pub pause: Option<(bool, bool)>,
     /// NUMA node of the device; `None` where there is none.
@@ -132,6 +136,21 @@ pub struct Interface {
     pub threaded: Option<bool>,
     /// Packets that the interface lost since it exists, by counter.
     pub losses: BTreeMap<String, u64>,
+}
+
+/// Receive side scaling of a device.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Rss {
+    /// Name of the hash function.
+    pub function: String,
+    /// Its key, as ethtool(8) writes it; empty if the driver does not tell.
+    pub key: String,
+    /// Both directions of a flow get the same queue.
+    pub symmetric: bool,
+    /// Entries of the indirection table for each queue, from queue 0 on.
+    pub shares: Vec<usize>,
+    /// Ports of UDP over IPv4 are hashed, and over IPv6; null if the driver does not tell.
+    pub udp_ports: [Option<bool>; 2],
 }
 
 /// Descriptors of a device.

@@ -6,8 +6,9 @@ use std::path::Path;
 
 use linerate_sys::capability::Capabilities;
 use linerate_sys::netdev::Netdev;
+use linerate_sys::rss::FlowType;
 
-use super::facts::{Cores, Facts, Interface, Memory, Rights, Rings, Softnet};
+use super::facts::{Cores, Facts, Interface, Memory, Rights, Rings, Rss, Softnet};
 
 /// Settings that packet rates depend on.
 const SYSCTLS: [&str; 12] = [
@@ -65,7 +66,12 @@ fn memory() -> Memory {
     let field = |name: &str| parse_meminfo(&info, name).unwrap_or(0);
     let node = |name: &String| Some((name.strip_prefix("node")?.parse().ok()?, name.clone()));
     let nodes = names("/sys/devices/system/node").iter().filter_map(node).collect::<BTreeMap<u32, String>>();
-    let cores_of = |(number, name)| (number, text(format!("/sys/devices/system/node/{name}/cpulist")));
+    let read = |name: &str, file: &str| text(format!("/sys/devices/system/node/{name}/{file}"));
+    let distances_of = |(number, name): (&u32, &String)| {
+        (*number, read(name, "distance").split_whitespace().filter_map(|word| word.parse().ok()).collect())
+    };
+    let distances = nodes.iter().map(distances_of).collect();
+    let cores_of = |(number, name): (u32, String)| (number, read(&name, "cpulist"));
     Memory {
         huge_pages: field("HugePages_Total"),
         huge_pages_free: field("HugePages_Free"),
@@ -73,6 +79,7 @@ fn memory() -> Memory {
         transparent_huge_pages: parse_choice(&text("/sys/kernel/mm/transparent_hugepage/enabled")),
         locked_bytes_max: parse_limit(&text("/proc/self/limits"), "Max locked memory"),
         nodes: nodes.into_iter().map(cores_of).collect(),
+        distances,
     }
 }
 
@@ -183,12 +190,25 @@ fn interface(name: &str) -> std::io::Result<Interface> {
         rx_queues: count("rx-"),
         tx_queues: count("tx-"),
         channels: device.channels()?.map(|channels| channels.combined).filter(|combined| combined.1 > 0),
+        rss: rss(&device)?,
         pause: device.pause()?.map(|pause| (pause.rx, pause.tx)),
         node: text(format!("{directory}/device/numa_node")).parse().ok(),
         interrupts: interrupts(&directory),
         threaded: known(text(format!("{directory}/threaded"))).map(|value| value == "1"),
         losses: losses(&directory),
     })
+}
+
+fn rss(device: &Netdev) -> std::io::Result<Option<Rss>> {
+    let Some(rss) = device.rss()? else { return Ok(None) };
+    let ports = |flow| device.hash_fields(flow).map(|fields| fields.map(|fields| fields.ports()));
+    Ok(Some(Rss {
+        function: rss.function().into(),
+        key: rss.key_text(),
+        symmetric: rss.is_symmetric(),
+        shares: rss.shares(),
+        udp_ports: [ports(FlowType::UdpV4)?, ports(FlowType::UdpV6)?],
+    }))
 }
 
 fn interrupts(directory: &str) -> Vec<(u32, String)> {

@@ -161,14 +161,36 @@ fn pause(interface: &Interface) -> Option<Finding> {
 fn node(interface: &Interface, facts: &Facts) -> Option<Finding> {
     let node = interface.node.filter(|_| facts.memory.nodes.len() > 1)?;
     let topic = topic(interface, "NUMA node");
-    let near = parse_list(facts.memory.nodes.get(&node)?);
+    let cores = facts.memory.nodes.get(&node)?;
+    let near = parse_list(cores);
     let far: Vec<usize> = facts.cores.allowed.iter().filter(|core| !near.contains(core)).copied().collect();
-    let cores = &facts.memory.nodes[&node];
+    // Interrupts first: the kernel's work is on their cores, wherever the program runs.
+    let away: Vec<&(u32, String)> = interface
+        .interrupts
+        .iter()
+        .filter(|(_, list)| !parse_list(list).iter().any(|core| near.contains(core)))
+        .collect();
+    if !away.is_empty() {
+        let list: Vec<String> = away.iter().map(|(number, list)| format!("{number} to cores {list}")).collect();
+        let what = format!("{node}, with cores {cores}; interrupts elsewhere: {}", list.join(", "));
+        let why = "the kernel takes packets in on cores of another node, over the link between the sockets";
+        let command = |(at, (number, _)): (usize, &&(u32, String))| {
+            let core = near.get(at % near.len().max(1)).copied().unwrap_or_default();
+            format!("echo {core} > /proc/irq/{number}/smp_affinity_list")
+        };
+        let fix: Vec<String> = away.iter().enumerate().map(command).collect();
+        return Some(Finding::warning(&topic, what, why).fix(fix.join("; ")));
+    }
     if far.is_empty() {
         return Some(Finding::good(&topic, format!("{node}, as this process")));
     }
+    let distance = |other: &u32| facts.memory.distances.get(&node)?.get(*other as usize).copied();
+    let others = facts.memory.nodes.keys().filter(|other| **other != node);
+    let farthest = others.filter_map(distance).max();
+    let farthest =
+        farthest.map_or(String::new(), |distance| format!(", at a distance of up to {distance} (10 is its own)"));
     let why = "cores of other nodes reach the card's packets over the link between the sockets";
-    let finding = Finding::note(&topic, format!("{node}; this process may run on other nodes, too"), why);
+    let finding = Finding::note(&topic, format!("{node}; this process may run on other nodes, too{farthest}"), why);
     Some(finding.fix(format!("taskset -c {cores} linerate ...")))
 }
 

@@ -96,6 +96,15 @@ fn the_card_is_on_another_node() {
     let mut facts = host(4);
     facts.memory.nodes = [(0, "0-1".to_string()), (1, "2-3".to_string())].into();
     let card = Interface { node: Some(1), ..nic() };
+    facts.memory.distances = [(0, vec![10, 21]), (1, vec![21, 10])].into();
+    assert!(about(&check(&card, &facts), "eth1 NUMA node").what.ends_with("at a distance of up to 21 (10 is its own)"));
+    let away = Interface { interrupts: vec![(30, "0-1".into()), (31, "2".into()), (32, "1".into())], ..card.clone() };
+    let findings = check(&away, &facts);
+    let finding = about(&findings, "eth1 NUMA node");
+    assert_eq!(
+        (finding.severity, finding.fix.as_str()),
+        (Severity::Warning, "echo 2 > /proc/irq/30/smp_affinity_list; echo 3 > /proc/irq/32/smp_affinity_list")
+    );
     assert_eq!(about(&check(&card, &facts), "eth1 NUMA node").fix, "taskset -c 2-3 linerate ...");
     facts.cores.allowed = vec![2, 3];
     assert_eq!(about(&check(&card, &facts), "eth1 NUMA node").severity, Severity::Good);

@@ -15,6 +15,7 @@ mod interfaces;
 mod kernel;
 mod memory;
 mod rights;
+mod rss;
 
 use serde::Serialize;
 
@@ -86,6 +87,7 @@ pub fn examine(facts: &Facts) -> Vec<Finding> {
     findings.extend(drops::check(facts));
     for interface in &facts.interfaces {
         findings.extend(interfaces::check(interface, facts));
+        findings.extend(rss::check(interface));
     }
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     findings

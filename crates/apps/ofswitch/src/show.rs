@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use linerate_control::{
-    ControlError, PortManager, Service, View, WorkerDocument, add_port_drops, port_documents, worker_document,
+    ControlError, PortManager, Service, View, WorkerDocument, add_port_stats, port_documents, worker_document,
 };
 use linerate_openflow::text::{flow_text, group_text, instructions_text, lagopus_flow_line, match_text, meter_text};
 use linerate_openflow::{
@@ -213,7 +213,7 @@ fn port_list(
         let table = view.table.clone();
         let none = |_: &Forwarder, _| CountersDocument::default();
         let mut own = view.call(move |worker| port_documents(worker, &table, none))?;
-        add_port_drops(view, &mut own)?;
+        add_port_stats(view, &mut own)?;
         documents.extend(own);
     }
     documents.extend(ports.ports_out().map(|(config, why)| PortDocument {
@@ -328,7 +328,7 @@ pub(crate) fn last(state: &mut State, workers: &mut [(Worker<Forwarder>, End)], 
         let mut own = port_documents(worker, &view.table, |_, _| CountersDocument::default());
         for document in &mut own {
             if let Some(end) = view.table.index(&document.name).and_then(|index| end.port(index)) {
-                document.set_drops(end.stats.clone());
+                document.set_stats(end.stats.clone(), end.queues.clone());
             }
         }
         documents.extend(own);

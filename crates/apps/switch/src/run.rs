@@ -182,7 +182,7 @@ fn last_reading(views: &[View<Switch>], pool: &Pool, ended: &mut EndedInstance<L
         for document in &mut reading.documents {
             let index = view.table.index(&document.name);
             if let Some(end) = index.and_then(|index| end.port(index)) {
-                document.set_drops(end.stats.clone());
+                document.set_stats(end.stats.clone(), end.queues.clone());
             }
         }
         readings.push(reading);

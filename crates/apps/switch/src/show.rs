@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use linerate_control::{ControlError, View, WorkerDocument, add_port_drops, port_documents, worker_document};
+use linerate_control::{ControlError, View, WorkerDocument, add_port_stats, port_documents, worker_document};
 use linerate_l2::{DropCounts, DropReason, PortCounters, PortIndex, Switch, Totals, VlanCounters};
 use linerate_sys::clock;
 use linerate_worker::Worker;
@@ -64,7 +64,7 @@ fn read_twice(views: &[View<Switch>]) -> Result<(Vec<Reading>, Vec<Reading>), Co
 pub(crate) fn snapshot(views: &[View<Switch>]) -> Result<Snapshot, ControlError> {
     let (earlier, mut readings) = read_twice(views)?;
     for (reading, view) in readings.iter_mut().zip(views) {
-        add_port_drops(view, &mut reading.documents)?;
+        add_port_stats(view, &mut reading.documents)?;
     }
     let earlier = if earlier.is_empty() { &readings } else { &earlier };
     let view = views.first().ok_or_else(|| ControlError::new("there is no worker", "please report this"))?;

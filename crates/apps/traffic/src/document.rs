@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use linerate_console::tables::{CoreRow, QueueRow};
-use linerate_console::{shares, tool};
+use linerate_console::tables::{CoreRow, QueueRow, uneven_queues};
+use linerate_console::tool;
 use linerate_gen::config::StreamFile;
 use linerate_gen::{Histogram, MergedStream, Receiver, SenderReport, SequenceCounts};
 use linerate_port::{Drops, FarSide, Stats, drops_that_happened};
@@ -381,11 +381,7 @@ impl ReceivedAll {
 
     /// What to know about ports whose queues got unequal shares.
     pub fn uneven(&self) -> Vec<String> {
-        let shares = |port: &PortReceived| {
-            let packets: Vec<u64> = port.queues.iter().map(|queue| queue.packets).collect();
-            shares::uneven("queue", &packets).map(|text| format!("{}: {text}", port.port))
-        };
-        self.ports.iter().filter_map(shares).collect()
+        self.ports.iter().filter_map(|port| uneven_queues(&port.port, &port.queues)).collect()
     }
 }
 

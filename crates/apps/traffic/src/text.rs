@@ -63,7 +63,7 @@ fn port_sent(lines: &mut Vec<String>, port: &PortSent) {
     }
     spread(lines, "lateness", port.lateness.as_ref());
     spread(lines, "gap error", port.gap_error.as_ref());
-    lines.extend(queue_lines(&port.queues));
+    lines.extend(queue_lines("queue", &port.queues));
     if port.streams.len() > 1 {
         for stream in port.streams.iter().take(STREAMS_SHOWN) {
             let id = stream.id.map_or("no signature".into(), |id| format!("stream {id}"));
@@ -81,7 +81,7 @@ fn received(lines: &mut Vec<String>, all: &ReceivedAll) {
         lines.push(format!("{} ({})", port.port, port.detail));
         lines.push(format!("  received   {}", right(port.packets)));
         drops(lines, "dropped", &port.drops);
-        lines.extend(queue_lines(&port.queues));
+        lines.extend(queue_lines("queue", &port.queues));
     }
     lines.extend(core_lines(&all.cores));
     for stream in all.streams.iter().take(STREAMS_SHOWN) {

@@ -335,7 +335,7 @@ struct RawDriverInfo {
 }
 
 /// `None` for a command that the driver does not have.
-fn supported(result: io::Result<()>) -> io::Result<Option<()>> {
+pub(crate) fn supported(result: io::Result<()>) -> io::Result<Option<()>> {
     match result {
         Ok(()) => Ok(Some(())),
         Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(None),

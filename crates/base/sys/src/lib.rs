@@ -20,6 +20,7 @@ pub mod process;
 pub mod promiscuous;
 pub mod random;
 pub mod raw;
+pub mod rss;
 pub mod shared;
 pub mod signal;
 pub mod terminal;

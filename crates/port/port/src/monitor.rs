@@ -327,6 +327,10 @@ impl Port for Monitor {
         self.port.stats()
     }
 
+    fn queue_stats(&mut self) -> Result<Vec<Stats>, PortError> {
+        self.port.queue_stats()
+    }
+
     fn tx_generator(&mut self) -> Option<&mut dyn TxGenerator> {
         // Packets that the port makes by itself do not pass here.
         match self.watched {

@@ -85,6 +85,15 @@ pub trait Port: Send {
     /// Returns the totals since the port was opened. It may read counters of the kernel, so it is too slow for every batch.
     fn stats(&mut self) -> Result<Stats, PortError>;
 
+    /// Returns the totals of each queue pair that this port stands for, in the order of the queues: its own alone, unless it joins
+    /// several.
+    ///
+    /// # Errors
+    /// As [`Port::stats`].
+    fn queue_stats(&mut self) -> Result<Vec<Stats>, PortError> {
+        Ok(vec![self.stats()?])
+    }
+
     /// Returns the generator inside the backend, if it has one (`xdplive:`): it builds and sends packets by itself.
     fn tx_generator(&mut self) -> Option<&mut dyn TxGenerator> {
         None

@@ -93,6 +93,11 @@ pub fn is_packet_socket(spec: &PortSpec) -> bool {
     spec.backend.as_deref() == Some("packet")
 }
 
+/// True for a port whose queues are those of a device: the device chooses which packet arrives by which.
+pub fn spreads_by_device(spec: &PortSpec) -> bool {
+    matches!(spec.backend.as_deref(), Some("xdp" | "netmap"))
+}
+
 /// The spec of a capture file, whatever its path looks like.
 pub fn file(path: &str) -> PortSpec {
     PortSpec::new("file", path)

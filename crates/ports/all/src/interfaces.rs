@@ -3,6 +3,7 @@
 use linerate_mem::{Pool, PoolConfig};
 use linerate_port::{OpenOptions, PortSpec};
 use linerate_sys::netdev::{self, Netdev};
+use linerate_sys::rss::Rss;
 
 use crate::backend::{ENTRIES, Entry, Unusable};
 use crate::choose::{Facts, candidates};
@@ -27,6 +28,8 @@ pub struct Interface {
     pub mac: Option<[u8; 6]>,
     /// Receive queues.
     pub queues: u32,
+    /// How the card spreads packets over them; `None` where the driver has no RSS, or does not tell.
+    pub rss: Option<Rss>,
     /// Why the host itself needs its packets: "eth0 has address 192.0.2.1".
     pub host_use: Option<String>,
     /// For each backend that stands on interfaces: its name, and whether it works here. What only receiving would show (an
@@ -66,6 +69,7 @@ fn look(device: &Netdev, pool: &Pool) -> Interface {
         speed_mbps: device.speed_mbps().ok().flatten(),
         mac: device.mac().ok(),
         queues: facts.queues,
+        rss: device.rss().ok().flatten(),
         host_use: facts.host_use,
         backends,
         bare,

@@ -35,9 +35,10 @@ pub mod capture {
 
 pub use backend::{
     Access, Backend, Unusable, access, far_side, file, has_netmap, is_packet_socket, list, memif, offloads, shm,
+    spreads_by_device,
 };
 pub use filter::{FilterCompiler, FilterPlace, compile_filter};
 pub use interfaces::{Interface, interfaces};
-pub use merged::{divide, share_out};
+pub use merged::{divide, merge, share_out};
 pub use open::{Opened, open, open_device, parse, pipe};
 pub use pool::{FRAME_LEN_MAX, HEADERS, PoolPlan, frame_bytes, len_max, pool, pool_config, pools};

@@ -15,7 +15,7 @@ const NAP_NS: u64 = 50_000;
 const CHECK_NS: u64 = 50_000_000;
 
 /// All ports of a device as one: it receives from each in turn, and sends on the first. A device of one queue pair is its port.
-pub(crate) fn merge(device: Device) -> Box<dyn Port> {
+pub fn merge(device: Device) -> Box<dyn Port> {
     if device.queues() == 1 {
         return device.into_port();
     }
@@ -198,6 +198,10 @@ impl Port for Merged {
             all.add(port.stats()?);
         }
         Ok(all)
+    }
+
+    fn queue_stats(&mut self) -> Result<Vec<Stats>, PortError> {
+        self.ports.iter_mut().map(|port| port.stats()).collect()
     }
 
     fn tx_generator(&mut self) -> Option<&mut dyn TxGenerator> {

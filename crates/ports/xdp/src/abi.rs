@@ -8,6 +8,9 @@ pub(crate) const SOL_XDP: libc::c_int = libc::SOL_XDP;
 /// `XDP_MAX_TX_SKB_BUDGET` (Linux 6.17 and later): packets that one `sendto` may send in copy mode; 32 unless set.
 pub(crate) const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
 
+/// Time for which a call that may sleep polls the device, in microseconds. Calls of this backend do not sleep; the kernel wants it above 0.
+pub(crate) const BUSY_POLL_US: libc::c_int = 20;
+
 /// `XDP_PACKET_HEADROOM`: bytes that the kernel keeps free at the start of each chunk that it receives into.
 pub(crate) const RECEIVE_HEADROOM: usize = 256;
 

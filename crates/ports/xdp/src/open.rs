@@ -12,6 +12,7 @@ use linerate_sys::promiscuous::Promiscuous;
 
 use crate::abi;
 use crate::attach::{AttachError, Attachment, ModeWanted};
+use crate::key::SymmetricKey;
 use crate::placement::Placement;
 use crate::port::XdpPort;
 use crate::queue::{Queue, QueueError, QueueShape, Step};
@@ -31,8 +32,20 @@ const QUEUES_MAX: u32 = 1024;
 /// Packets that the kernel sends in one call unless it is told otherwise, and the least that it can be told.
 const BUDGET_MIN: u64 = 32;
 
-const OPTIONS: [&str; 10] =
-    ["@", "native", "generic", "zerocopy", "frags", "ring", "budget", "queues", "tx_only", "promisc"];
+const OPTIONS: [&str; 12] = [
+    "@",
+    "native",
+    "generic",
+    "zerocopy",
+    "frags",
+    "ring",
+    "budget",
+    "busy_poll",
+    "queues",
+    "symmetric",
+    "tx_only",
+    "promisc",
+];
 /// Entries of a ring that `ring=` takes.
 const RING_ENTRIES: std::ops::RangeInclusive<u64> = 64..=1 << 20;
 
@@ -45,11 +58,13 @@ struct Request {
     frags: bool,
     ring: u32,
     budget: Option<u32>,
+    busy_poll: Option<u32>,
     first_queue: u32,
     queues: u32,
     receives: bool,
     transmits: bool,
     promiscuous: bool,
+    symmetric: bool,
 }
 
 /// Opens `xdp:IF[@queue]` with the frames of `pool`, in the calling thread's network namespace: a port for each queue.
@@ -87,7 +102,12 @@ impl Request {
         }
         let transmit = (ring as u32).min(TRANSMIT_RING_MAX);
         let budget = spec.take_number("budget", BUDGET_MIN, transmit.into())?.map(|packets| packets as u32);
+        let busy_poll = spec.take_number("busy_poll", 1, u16::MAX.into())?.map(|packets| packets as u32);
+        if busy_poll.is_some() && !spec.options.receives() {
+            return Err(spec.error("busy_poll is for a port that receives"));
+        }
         let frags = spec.take_flag("frags")?;
+        let symmetric = spec.take_flag("symmetric")?;
         spec.finish(&OPTIONS)?;
         let options = &spec.options;
         Ok(Request {
@@ -104,11 +124,13 @@ impl Request {
             frags,
             ring: ring as u32,
             budget,
+            busy_poll,
             first_queue: options.first_queue.unwrap_or(0),
             queues,
             receives: options.receives(),
             transmits: options.transmits(),
             promiscuous: options.promiscuous.unwrap_or(true),
+            symmetric,
         })
     }
 
@@ -184,6 +206,7 @@ impl Opener<'_> {
         }
         let completes = attachment.as_deref().is_none_or(|program| may_be_partial(device, program));
         let promiscuous = self.promiscuous(ifindex)?.map(Arc::new);
+        let key = self.symmetric_key(device)?.map(Arc::new);
         let mut ports = Vec::new();
         for mut queue in queues {
             if let Some(side) = &mut queue.receive {
@@ -193,7 +216,7 @@ impl Opener<'_> {
                 program.add(queue.number, &queue.socket).map_err(|error| self.bpf_error(error))?;
             }
             let caps = self.caps(device, limits, &queue, attachment.as_deref());
-            let held = (attachment.clone(), promiscuous.clone());
+            let held = (attachment.clone(), promiscuous.clone(), key.clone());
             let own = Netdev::open(device.name()).map_err(read)?;
             ports.push(XdpPort::new(held, queue, caps, own, self.request.frags));
         }
@@ -201,6 +224,17 @@ impl Opener<'_> {
         let first = ports.pop().ok_or_else(|| self.error("no queue was asked for", ""))?;
         let name = if more.is_empty() { first.name() } else { self.spec.to_string() };
         Ok(Device::new(name, first, more))
+    }
+
+    /// Gives the card a key by which both directions of a flow get one queue, until the device is closed.
+    fn symmetric_key(&self, device: &Netdev) -> Result<Option<SymmetricKey>, OpenError> {
+        if !self.request.symmetric {
+            return Ok(None);
+        }
+        let own = Netdev::open(device.name()).and_then(SymmetricKey::hold);
+        own.map_err(|error| {
+            self.error(format!("symmetric: {error}"), "leave out symmetric; flows may then be split by direction")
+        })
     }
 
     fn promiscuous(&self, ifindex: u32) -> Result<Option<Promiscuous>, OpenError> {
@@ -235,6 +269,7 @@ impl Opener<'_> {
                 receive_share: share,
                 transmit_entries: if request.transmits { request.transmit_entries() } else { 0 },
                 budget: request.budget,
+                busy_poll: request.busy_poll,
                 placement: self.placement(limits, copy_flag),
                 flags: copy_flag | frags_flag | libc::XDP_USE_NEED_WAKEUP,
                 limits,
@@ -307,6 +342,12 @@ impl Opener<'_> {
                         .error(format!("queue {queue} of {name} cannot be bound"), "leave out frags, or lower the MTU"),
                 }
             }
+            (Step::BusyPoll, Some(libc::EPERM)) => {
+                self.error("SO_PREFER_BUSY_POLL needs CAP_NET_ADMIN", "run with sudo, or leave out busy_poll")
+            }
+            (Step::BusyPoll, Some(libc::ENOPROTOOPT)) => {
+                self.error("this kernel has no SO_PREFER_BUSY_POLL (Linux 5.11 and later)", "leave out busy_poll")
+            }
             (step, _) => self.error(format!("{step:?}: {}", error.source), ""),
         }
     }
@@ -317,7 +358,8 @@ impl Opener<'_> {
             (Some(program), Some(side)) => {
                 let mode = if program.is_native() { "native" } else { "generic" };
                 let why = program.native_refused().map(|why| format!(" ({why})")).unwrap_or_default();
-                format!("{mode} XDP{why}, {}-entry rings, {} frames to receive into", request.ring, side.lent())
+                let polls = request.busy_poll.map(|budget| format!(", busy polling by {budget}")).unwrap_or_default();
+                format!("{mode} XDP{why}, {}-entry rings, {} frames to receive into{polls}", request.ring, side.lent())
             }
             _ => "no program, only sends".into(),
         };

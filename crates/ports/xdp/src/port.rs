@@ -8,6 +8,7 @@ use linerate_port::{Caps, Interest, LinkState, Port, PortError, Readiness, Stats
 
 use crate::attach::Attachment;
 use crate::fault::Fault;
+use crate::key::SymmetricKey;
 use crate::queue::Queue;
 use crate::transmit::{Limits, Refusal};
 use linerate_sys::clock;
@@ -32,8 +33,8 @@ pub struct XdpPort {
     state: State,
 }
 
-/// The program and the mode of the interface, as long as a port needs them.
-type Held = (Option<Arc<Attachment>>, Option<Arc<Promiscuous>>);
+/// The program, the mode and the RSS key of the interface, as long as a port needs them.
+type Held = (Option<Arc<Attachment>>, Option<Arc<Promiscuous>>, Option<Arc<SymmetricKey>>);
 
 /// What the kernel last said about the port.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -28,6 +28,8 @@ pub(crate) struct QueueShape {
     pub(crate) transmit_entries: u32,
     /// Packets that one kick may send; the user's wish or else as many as the ring has.
     pub(crate) budget: Option<u32>,
+    /// Packets that the socket's own context takes out of the device in one busy poll; `None`: the kernel's softirq does it all.
+    pub(crate) busy_poll: Option<u32>,
     pub(crate) placement: Placement,
     /// `XDP_*` flags of bind(2).
     pub(crate) flags: u16,
@@ -47,6 +49,7 @@ pub(crate) enum Step {
     Register,
     Rings,
     Budget,
+    BusyPoll,
     Bind,
 }
 
@@ -117,6 +120,9 @@ impl Queue {
             socket.create_ring(RingKind::Transmit, shape.transmit_entries).map_err(&rings)?;
             set_budget(&socket, shape).map_err(Step::Budget.failed())?;
         }
+        if let Some(budget) = shape.busy_poll {
+            socket.prefer_busy_poll(budget).map_err(Step::BusyPoll.failed())?;
+        }
         // Before the socket is bound: kernels before 6.4 let no ring be mapped afterwards (net/xdp/xsk.c: xsk_mmap).
         let mapped = Mapped::of(&socket, shape).map_err(&rings)?;
         umem::bind_patiently(&socket, shape.ifindex, shape.queue, shape.flags).map_err(Step::Bind.failed())?;
@@ -132,6 +138,7 @@ impl Queue {
         let mut receive = None;
         if let Some((fill, ring)) = mapped.receive {
             let side = receive.insert(ReceiveSide::new(fill, ring, shape.receive_share, zero_copy));
+            side.busy_polls = shape.busy_poll.is_some();
             side.refill(&mut loans, &socket).map_err(|fault| io::Error::other(format!("{fault:?}")))?;
         }
         let transmit =

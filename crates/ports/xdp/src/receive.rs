@@ -21,6 +21,8 @@ pub(crate) struct ReceiveSide {
     share: u32,
     lent: u32,
     zero_copy: bool,
+    /// A call that finds nothing has the kernel look into the device, on this core.
+    pub(crate) busy_polls: bool,
     /// Packets may come with partial checksums. They are looked for; the kernel's mark of them does not get this far.
     pub(crate) looks_for_partial: bool,
     pub(crate) totals: Received,
@@ -44,7 +46,8 @@ impl ReceiveSide {
     ) -> ReceiveSide {
         // With a place in the receive ring for each frame lent, the kernel never copies a packet in vain.
         let share = share.min(fill.entries()).min(ring.entries());
-        ReceiveSide { fill, ring, share, lent: 0, zero_copy, looks_for_partial: true, totals: Received::default() }
+        let totals = Received::default();
+        ReceiveSide { fill, ring, share, lent: 0, zero_copy, busy_polls: false, looks_for_partial: true, totals }
     }
 
     /// Appends what has arrived, whole packets only, and returns how many packets.
@@ -66,6 +69,9 @@ impl ReceiveSide {
         }
         if self.share - self.lent >= REFILL || available == 0 {
             self.refill(loans, socket)?;
+        }
+        if self.busy_polls && available == 0 {
+            kick(socket)?;
         }
         Ok(received.packets as usize)
     }
@@ -107,11 +113,7 @@ impl ReceiveSide {
             }
         }
         if self.zero_copy && self.fill.needs_wakeup() {
-            match socket.kick_receive() {
-                // The driver is busy with the queue; it looks at the ring by itself.
-                Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EBUSY | libc::ENOBUFS)) => {}
-                result => result.map_err(|error| Fault::from_kick("ask the driver to receive", error))?,
-            }
+            kick(socket)?;
         }
         Ok(())
     }
@@ -129,6 +131,15 @@ impl ReceiveSide {
     /// Frames that the kernel has now.
     pub(crate) fn lent(&self) -> u32 {
         self.lent
+    }
+}
+
+/// Has the driver look at the fill ring, or, of a socket that prefers busy polling, take packets in.
+fn kick(socket: &XdpSocket) -> Result<(), Fault> {
+    match socket.kick_receive() {
+        // The driver is busy with the queue; it looks at the ring by itself.
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EBUSY | libc::ENOBUFS)) => Ok(()),
+        result => result.map_err(|error| Fault::from_kick("ask the driver to receive", error)),
     }
 }
 

@@ -100,6 +100,14 @@ impl XdpSocket {
             .or_else(|_| self.set_option(libc::SOL_SOCKET, libc::SO_SNDBUF, &bytes))
     }
 
+    /// Has the device's NAPI run in the calls of this socket, `budget` packets in each, instead of in softirqs, as far as the interface
+    /// defers its interrupts (`Documentation/networking/napi.rst`, "Software IRQ coalescing").
+    pub(crate) fn prefer_busy_poll(&self, budget: u32) -> io::Result<()> {
+        self.set_option(libc::SOL_SOCKET, libc::SO_PREFER_BUSY_POLL, &1i32)?;
+        self.set_option(libc::SOL_SOCKET, libc::SO_BUSY_POLL, &abi::BUSY_POLL_US)?;
+        self.set_option(libc::SOL_SOCKET, libc::SO_BUSY_POLL_BUDGET, &budget)
+    }
+
     /// Tells the kernel that there is something in the transmit ring. In copy mode the packets are sent within the call.
     pub(crate) fn kick_transmit(&self) -> io::Result<()> {
         // SAFETY: no buffer and no address are given.

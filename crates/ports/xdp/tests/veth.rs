@@ -69,6 +69,44 @@ fn a_port_says_that_it_does_not_have_all_queues() {
 }
 
 #[test]
+fn a_receiver_polls_the_device_by_itself() {
+    on_a_pair(1, |_| {
+        // On a veth there are two halves of each interface: its NAPI runs in softirqs of the sender unless it defers its interrupts.
+        for (setting, value) in [("napi_defer_hard_irqs", "2"), ("gro_flush_timeout", "200000")] {
+            let _ = std::fs::write(format!("/sys/class/net/far/{setting}"), value);
+        }
+        let mut pool = small_pool();
+        let mut near = open("xdp:near", &pool).unwrap();
+        let mut far = open("xdp:far,busy_poll=64", &pool).unwrap();
+        assert!(far.caps().detail.contains("busy polling by 64"), "{}", far.caps().detail);
+        let (mut sending, mut received) = (Batch::new(&pool, 32), Batch::new(&pool, 48));
+        for round in 0..200 {
+            add_packets(&mut pool, &mut sending, round * 32, 32, length);
+            while !sending.is_empty() {
+                near.transmit(&mut sending).unwrap();
+            }
+            receive_until(&mut far, &mut received, 32).unwrap();
+            for (number, packet) in received.iter().enumerate() {
+                assert_eq!(read_packet(packet), Some(round * 32 + number as u32), "round {round}");
+            }
+            pool.free(&mut received);
+        }
+        assert_eq!(far.stats().unwrap().rx_dropped(), 0);
+    });
+}
+
+#[test]
+fn options_that_cannot_be_are_refused_in_words() {
+    on_a_pair(1, |_| {
+        let pool = small_pool();
+        let error = |spec: &str| open(spec, &pool).map(drop).unwrap_err().to_string();
+        assert!(error("xdp:near,symmetric").contains("the driver of near takes no key for RSS"));
+        assert!(error("xdp:near,busy_poll=0").contains("busy_poll"));
+        assert!(error("xdp:near,busy_poll=64,tx_only").contains("busy_poll is for a port that receives"));
+    });
+}
+
+#[test]
 fn a_sender_alone_attaches_nothing() {
     on_a_pair(1, |_| {
         let mut pool = small_pool();

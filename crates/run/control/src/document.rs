@@ -1,6 +1,6 @@
 //! Documents of what every datapath has. Those functions that take a worker run on its thread, between two rounds, and are bounded.
 
-use linerate_port::{Datapath, Drops, PortIndex, Stats};
+use linerate_port::{Datapath, Drops, PortIndex, Stats, drops_that_happened};
 use linerate_sys::clock;
 use linerate_worker::Worker;
 use serde::{Deserialize, Serialize};
@@ -31,6 +31,39 @@ pub struct PortDocument<C> {
     pub port_rx_drops: Vec<Drops>,
     /// Packets lost after the port took them, as the port itself counts.
     pub port_tx_drops: Vec<Drops>,
+    /// The queue pairs of the port, as it counts them.
+    #[serde(default)]
+    pub queues: Vec<QueueDocument>,
+}
+
+/// A queue pair of a port.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct QueueDocument {
+    /// Packets received from it.
+    pub received: u64,
+    /// Their bytes.
+    pub received_bytes: u64,
+    /// Packets sent by it.
+    pub sent: u64,
+    /// Their bytes.
+    pub sent_bytes: u64,
+    /// Packets that it lost before they could be received.
+    pub rx_drops: Vec<Drops>,
+    /// Packets that it took and lost.
+    pub tx_drops: Vec<Drops>,
+}
+
+impl From<Stats> for QueueDocument {
+    fn from(stats: Stats) -> QueueDocument {
+        QueueDocument {
+            received: stats.rx_packets,
+            received_bytes: stats.rx_bytes,
+            sent: stats.tx_packets,
+            sent_bytes: stats.tx_bytes,
+            rx_drops: drops_that_happened(&stats.rx_drops),
+            tx_drops: drops_that_happened(&stats.tx_drops),
+        }
+    }
 }
 
 /// How the worker spends its time.
@@ -56,13 +89,14 @@ pub struct WorkerDocument {
 }
 
 impl<C: Default> PortDocument<C> {
-    /// Takes over the drops that a port counted.
-    pub fn set_drops(&mut self, stats: Stats) {
+    /// Takes over what a port counted itself: its totals, and those of its queue pairs.
+    pub fn set_stats(&mut self, stats: Stats, queues: Vec<Stats>) {
         (self.port_rx_drops, self.port_tx_drops) = (stats.rx_drops, stats.tx_drops);
+        self.queues = queues.into_iter().map(QueueDocument::from).collect();
     }
 }
 
-/// Documents of the ports by number, without the drops that only the ports themselves count, see [`add_port_drops`].
+/// Documents of the ports by number, without the drops that only the ports themselves count, see [`add_port_stats`].
 pub fn port_documents<D: Datapath, C: Default>(
     worker: &mut Worker<D>,
     table: &PortTable,
@@ -85,23 +119,27 @@ pub fn port_documents<D: Datapath, C: Default>(
     table.names().into_iter().filter_map(document).collect()
 }
 
-/// Adds the drops that the ports of one worker count themselves. The counters may cost system calls, so each port is asked in a job of its own, and
+/// Adds what the ports of one worker count themselves: drops, and the packets of their queues. The counters may cost system calls, so each port is asked in a job of its own, and
 /// packets move between them.
 ///
 /// # Errors
 /// The worker has ended.
-pub fn add_port_drops<D: Datapath + 'static, C: Default>(
+pub fn add_port_stats<D: Datapath + 'static, C: Default>(
     view: &View<D>,
     documents: &mut [PortDocument<C>],
 ) -> Result<(), ControlError> {
     for document in documents {
-        let stats = |worker: &mut Worker<D>, index| worker.port(index).and_then(|port| port.stats().ok());
+        let stats = |worker: &mut Worker<D>, index| {
+            let port = worker.port(index)?;
+            Some((port.stats().ok()?, port.queue_stats().ok()?))
+        };
         // A port that has just gone has no counters any more.
         let stats = match view.table.index(&document.name) {
             Some(index) => view.call(move |worker| stats(worker, index))?,
             None => None,
         };
-        document.set_drops(stats.unwrap_or_default());
+        let (stats, queues) = stats.unwrap_or_default();
+        document.set_stats(stats, queues);
     }
     Ok(())
 }

@@ -27,6 +27,8 @@ pub struct End {
 pub struct PortEnd {
     /// Its totals.
     pub stats: Stats,
+    /// The totals of each queue pair that it stands for; empty if they cannot be read.
+    pub queues: Vec<Stats>,
     /// Packets that it took and whose sending was not complete.
     pub tx_pending: u64,
     /// Packets that were received from it and that the datapath never took (it held them back); their frames are free again.
@@ -58,7 +60,8 @@ impl<D: Datapath> Worker<D> {
                 error.get_or_insert(failure);
                 Stats::default()
             });
-            Some(PortEnd { stats, tx_pending, held })
+            let queues = attached.port.queue_stats().unwrap_or_default();
+            Some(PortEnd { stats, queues, tx_pending, held })
         });
         let ports = ends.collect();
         self.homes.iter_mut().for_each(|home| home.pool.flush());

@@ -1,10 +1,12 @@
 //! The account of a bridge: the document of `--json` (`linerate.bridge/1`), and the same for people.
 
-use linerate_port::{Caps, Drops, MonitorAccount, drops_that_happened};
+use linerate_console::cores::Cores;
+use linerate_console::tables::{CoreRow, QueueRow, core_lines, queue_lines, uneven_queues};
+use linerate_port::{Drops, MonitorAccount, drops_that_happened};
 use linerate_report::units::count;
 use serde::Serialize;
 
-use super::forward::{BridgeEnd, LaneEnd};
+use super::forward::{BridgeEnd, LaneEnd, QueueEnd, total};
 use crate::account::{RunRow, SentRow, at, row, unexplained};
 
 /// Schema of [`BridgeDocument`].
@@ -22,6 +24,8 @@ pub struct BridgeDocument {
     pub ports: Vec<PortRow>,
     /// The directions.
     pub lanes: Vec<LaneRow>,
+    /// The workers: the packets that each received from ports, and its time for all that it did.
+    pub cores: Vec<CoreRow>,
     /// What was copied to a watcher.
     pub monitor: Option<MonitorRow>,
 }
@@ -76,6 +80,10 @@ pub struct LaneRow {
     pub received: u64,
     /// Their bytes, without FCS.
     pub received_bytes: u64,
+    /// The queues of the near port, and what each received.
+    pub rx_queues: Vec<QueueRow>,
+    /// The queues of the far port, and what each sent.
+    pub tx_queues: Vec<QueueRow>,
     /// What became of them.
     #[serde(flatten)]
     pub sent: SentRow,
@@ -83,22 +91,58 @@ pub struct LaneRow {
     pub batches: u64,
 }
 
+/// What a bridge consists of, by the numbers of [`BridgeEnd`].
+pub struct Names<'a> {
+    /// The names of the ports.
+    pub ports: &'a [String],
+    /// The cores of the workers.
+    pub cores: Option<&'a Cores>,
+}
+
+impl Names<'_> {
+    fn core(&self, worker: usize) -> Option<usize> {
+        self.cores.and_then(|cores| cores.of(worker))
+    }
+
+    /// The workers.
+    pub fn core_rows(&self, end: &BridgeEnd) -> Vec<CoreRow> {
+        let row = |(worker, core_ns): (usize, &u64)| {
+            let own = || end.ports.iter().flatten().filter(|queue| queue.worker == worker);
+            let sum = |count: fn(&QueueEnd) -> u64| own().map(count).sum::<u64>();
+            let queues = own().map(|queue| queue.caps.name.clone()).collect();
+            let (packets, bytes) = (sum(|queue| queue.port.stats.rx_packets), sum(|queue| queue.port.stats.rx_bytes));
+            CoreRow::new(self.core(worker), queues, packets, bytes, *core_ns)
+        };
+        end.core_ns.iter().enumerate().map(row).collect()
+    }
+}
+
 impl LaneRow {
     /// The account of a lane.
-    pub fn new(lane: &LaneEnd, zero_copy: bool, caps: &[Caps], end: &BridgeEnd, seconds: f64) -> LaneRow {
+    pub fn new(lane: &LaneEnd, zero_copy: bool, names: &Names<'_>, end: &BridgeEnd, seconds: f64) -> LaneRow {
         let (near, far) = (&end.ports[lane.from], &end.ports[lane.to]);
-        let (from, to) = (caps[lane.from].name.clone(), caps[lane.to].name.clone());
+        let ((rx, _), (tx, tx_pending)) = (total(near), total(far));
+        let (from, to) = (names.ports[lane.from].clone(), names.ports[lane.to].clone());
         let here = |cause: String, packets: u64| Drops { place: format!("bridge to {to}"), cause, packets };
+        let len_max = far.first().map_or(0, |queue| queue.caps.frame_len_max);
         let drops = vec![
-            here(format!("longer than the {} bytes that it takes", caps[lane.to].frame_len_max), lane.too_long),
+            here(format!("longer than the {len_max} bytes that it takes"), lane.too_long),
             here("not taken before the end".into(), lane.left),
         ];
+        let row = |make: fn(usize, &str, Option<usize>, &linerate_port::Stats) -> QueueRow, queues: &[QueueEnd]| {
+            let row = |(number, queue): (usize, &QueueEnd)| {
+                make(number, &queue.caps.name, names.core(queue.worker), &queue.port.stats)
+            };
+            queues.iter().enumerate().map(row).collect::<Vec<_>>()
+        };
         LaneRow {
             zero_copy,
-            rx_missed: drops_that_happened(&near.stats.rx_drops),
+            rx_missed: drops_that_happened(&rx.rx_drops),
             received: lane.received,
-            received_bytes: near.stats.rx_bytes,
-            sent: SentRow::new(lane.received, drops, &far.stats, far.tx_pending, seconds),
+            received_bytes: rx.rx_bytes,
+            rx_queues: row(QueueRow::received, near),
+            tx_queues: row(QueueRow::sent, far),
+            sent: SentRow::new(lane.received, drops, &tx, tx_pending, seconds),
             batches: lane.batches,
             from,
             to,
@@ -107,10 +151,16 @@ impl LaneRow {
 }
 
 impl BridgeDocument {
+    /// What to know of ports whose queues got unequal shares.
+    pub fn uneven(&self) -> Vec<String> {
+        self.lanes.iter().filter_map(|lane| uneven_queues(&lane.from, &lane.rx_queues)).collect()
+    }
+
     /// The same for people; with `verbose`, with what is of use to whoever tunes it.
     pub fn text(&self, verbose: bool) -> String {
         let mut lines = vec![self.run.head("bridged")];
         self.lanes.iter().for_each(|lane| lane_text(&mut lines, lane, verbose));
+        lines.extend(core_lines(&self.cores));
         if let Some(monitor) = &self.monitor {
             lines.push(format!("{} watched by {}", monitor.watched, monitor.port));
             lines.push(row("seen", monitor.seen, ""));
@@ -127,7 +177,9 @@ fn lane_text(lines: &mut Vec<String>, lane: &LaneRow, verbose: bool) {
     let how = if lane.zero_copy { "handed over" } else { "copied" };
     lines.push(format!("{} -> {} ({how})", lane.from, lane.to));
     lines.push(row("received", lane.received, &format!("{} bytes", count(lane.received_bytes))));
+    lines.extend(queue_lines("rx queue", &lane.rx_queues));
     lane.sent.lines(lines);
+    lines.extend(queue_lines("tx queue", &lane.tx_queues));
     lines.extend(unexplained(lane.sent.unexplained));
     lines.extend(
         lane.rx_missed.iter().map(|drop| row("rx missed", drop.packets, &format!("before the bridge, {}", at(drop)))),

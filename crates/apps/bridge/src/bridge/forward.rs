@@ -1,25 +1,49 @@
-//! The workers of a bridge: one for both ports, or one for each port, with rings between them.
+//! The workers of a bridge: one for everything, one for each port, or one for some queue pairs each, with rings where packets cross
+//! from one worker to another.
 
 use std::sync::Arc;
 
 use linerate_mem::{Batch, Pool};
-use linerate_port::{Port, PortError, PortIndex};
+use linerate_port::{Caps, Port, PortError, PortIndex, Stats};
 use linerate_worker::{Config, Control, End, Meter, PortEnd, Role, Worker};
 
-use super::lane::{Bridge, Counts, Lane};
+use super::lane::{Bridge, Exit, Lane};
 use crate::crew::run_all;
 use linerate_console::cores::Cores;
 
+/// One side of a bridge: an open device.
+pub struct Side {
+    /// Its name.
+    pub name: String,
+    /// Its queues, at least one.
+    pub queues: Vec<Box<dyn Port>>,
+    /// The pool that it is open on.
+    pub pool: Pool,
+}
+
+/// Which worker has which queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// One worker has all.
+    One,
+    /// A worker for each port.
+    PerPort,
+    /// So many workers, at most, each with some queue pairs: those of the same number of both ports.
+    PerQueue(usize),
+}
+
 /// A bridge between two open ports.
 pub struct Plan {
-    /// The ports, each with its pool.
-    pub ports: Vec<(Box<dyn Port>, Pool)>,
+    /// The ports.
+    pub sides: Vec<Side>,
     /// The directions: from which port to which.
     pub ways: Vec<(usize, usize)>,
     /// Packets are copied, also where they could be handed over.
     pub copies: bool,
     /// Slots of one port call, at most; more where a single packet may need that.
     pub batch: usize,
+    /// Which worker has which queue.
+    pub layout: Layout,
 }
 
 /// A direction at the end. `received = taken by the far port + too_long + left`.
@@ -38,31 +62,49 @@ pub struct LaneEnd {
     pub batches: u64,
 }
 
+/// A queue at the end.
+pub struct QueueEnd {
+    /// Number of the worker that had it.
+    pub worker: usize,
+    /// Facts about it.
+    pub caps: Caps,
+    /// Its totals.
+    pub port: PortEnd,
+}
+
 /// How a bridge ended.
 pub struct BridgeEnd {
     /// The directions.
     pub lanes: Vec<LaneEnd>,
-    /// The ports.
-    pub ports: Vec<PortEnd>,
+    /// The queues of each port.
+    pub ports: Vec<Vec<QueueEnd>>,
     /// What broke a port, if something did; counts and totals are right all the same.
     pub error: Option<PortError>,
-    /// Time on cores, in nanoseconds.
-    pub core_ns: u64,
+    /// Time of each worker on a core, in nanoseconds.
+    pub core_ns: Vec<u64>,
 }
 
 /// A bridge whose workers can be started.
 pub struct Ready {
     workers: Vec<Worker<Bridge>>,
     ways: Vec<(usize, usize)>,
-    /// Where each port is: worker, and number there.
-    places: Vec<(usize, PortIndex)>,
+    /// Where the queues of each port are: worker, and number there.
+    places: Vec<Vec<Place>>,
+    caps: Vec<Vec<Caps>>,
+    /// What went each way, by worker.
+    pub meters: Vec<Vec<Arc<Meter>>>,
 }
+
+/// Number of a worker, and of a port in it.
+type Place = (usize, PortIndex);
 
 /// A worker that is being made.
 #[derive(Default)]
 struct Draft {
     ports: Vec<(Box<dyn Port>, Pool, Role)>,
-    lanes: Vec<Lane>,
+    bridge: Bridge,
+    /// The places of queues of other workers that rings of this one lead to, each with the exit into the ring.
+    rings: Vec<(Place, usize)>,
 }
 
 impl Draft {
@@ -72,64 +114,132 @@ impl Draft {
     }
 }
 
+impl Layout {
+    /// Number of workers for so many queue pairs.
+    fn workers(self, pairs: usize) -> usize {
+        match self {
+            Layout::One => 1,
+            Layout::PerPort => 2,
+            Layout::PerQueue(workers) => workers.clamp(1, pairs.max(1)),
+        }
+    }
+
+    /// The worker of a queue of a port, if there are so many queue pairs.
+    fn worker(self, port: usize, queue: usize, pairs: usize) -> usize {
+        match self {
+            Layout::One => 0,
+            Layout::PerPort => port,
+            Layout::PerQueue(_) => queue * self.workers(pairs) / pairs.max(1),
+        }
+    }
+}
+
 impl Plan {
-    /// Makes one worker for both ports, or, with `apart`, one for each. A meter shows what went its way.
+    /// Number of queue pairs: of the port that has more.
+    fn pairs(&self) -> usize {
+        self.sides.iter().map(|side| side.queues.len()).max().unwrap_or(1)
+    }
+
+    /// Number of workers.
+    pub fn workers(&self) -> usize {
+        self.layout.workers(self.pairs())
+    }
+
+    /// Makes the workers. A queue's packets leave by the queue of the same number, or, where the far port has fewer, by that of the
+    /// remainder; so packets of a flow, which arrive by one queue, stay in their order.
     ///
     /// # Errors
     /// The process has no descriptor or no memory left.
-    pub fn ready(self, meters: &[Arc<Meter>], apart: bool) -> Result<Ready, String> {
+    pub fn ready(self) -> Result<Ready, String> {
         let receives = |port: usize| self.ways.iter().any(|(from, _)| *from == port);
-        let (slots, timestamps) =
-            (self.slots(), self.ways.iter().any(|(from, _)| self.ports[*from].0.caps().timestamps));
-        let pools: Vec<Pool> = self.ports.iter().map(|(_, pool)| pool.clone()).collect();
-        let mut drafts: Vec<Draft> = (0..if apart { 2 } else { 1 }).map(|_| Draft::default()).collect();
+        let timestamps =
+            self.ways.iter().any(|(from, _)| self.sides[*from].queues.iter().any(|queue| queue.caps().timestamps));
+        let (slots, pairs, layout) = (self.slots(), self.pairs(), self.layout);
         let copies: Vec<bool> = self.ways.iter().map(|way| self.copies(*way)).collect();
-        let mut places = Vec::new();
-        for (number, (port, pool)) in self.ports.into_iter().enumerate() {
-            let worker = if apart { number } else { 0 };
+        let mut drafts: Vec<Draft> = (0..self.workers()).map(|_| Draft::default()).collect();
+        let meters: Vec<Vec<Arc<Meter>>> =
+            self.ways.iter().map(|_| drafts.iter().map(|_| Arc::default()).collect()).collect();
+        let (mut places, mut caps, mut pools): (Vec<Vec<Place>>, Vec<Vec<Caps>>, Vec<Pool>) = Default::default();
+        for (number, side) in self.sides.into_iter().enumerate() {
             let role = Role { receives: receives(number), ..Role::default() };
-            places.push((worker, drafts[worker].add(port, &pool, role)));
+            caps.push(side.queues.iter().map(|queue| queue.caps().clone()).collect());
+            let queues = side.queues.into_iter().enumerate().map(|(queue, port)| {
+                let worker = layout.worker(number, queue, pairs);
+                (worker, drafts[worker].add(port, &side.pool, role))
+            });
+            places.push(queues.collect());
+            pools.push(side.pool);
         }
-        for ((way, (from, to)), meter) in self.ways.iter().enumerate().zip(meters) {
-            let (pool, (first, near), (last, far)) = (&pools[*to], places[*from], places[*to]);
-            let outgoing = || if timestamps { Batch::with_times(pool, slots) } else { Batch::new(pool, slots) };
-            let (mut from, mut copies_into) = (near, copies[way].then_some(pool));
-            if first != last {
-                let [tx, rx] = ring(way, pool);
-                let out = drafts[first].add(tx, pool, Role { receives: false, handoff: true, ..Role::default() });
-                drafts[first].lanes.push(Lane::new(way, [near, out], outgoing(), copies_into.take(), &Arc::default()));
-                from = drafts[last].add(rx, pool, Role { handoff: true, ..Role::default() });
+        let batch = |pool: &Pool| if timestamps { Batch::with_times(pool, slots) } else { Batch::new(pool, slots) };
+        for (way, ((from, to), (meters, copies))) in self.ways.iter().zip(meters.iter().zip(copies)).enumerate() {
+            let pool = &pools[*to];
+            for (worker, index) in &places[*to] {
+                drafts[*worker].bridge.exits.push(Exit::new(way, *index, batch(pool), pool, &meters[*worker]));
             }
-            drafts[last].lanes.push(Lane::new(way, [from, far], outgoing(), copies_into, meter));
+            for (queue, (worker, index)) in places[*from].iter().enumerate() {
+                let far = places[*to][queue % places[*to].len()];
+                let exit = if far.0 == *worker {
+                    exit_to(&drafts[*worker].bridge, far.1)
+                } else {
+                    ring(&mut drafts, (way, *worker), far, pool, &batch)
+                };
+                drafts[*worker].bridge.lanes.push(Lane::new(*index, exit, copies));
+            }
         }
         let config = Config { batch: slots, timestamps, ..Config::default() };
         let workers = drafts.into_iter().map(|draft| draft.worker(config)).collect::<Result<_, _>>()?;
-        Ok(Ready { workers, ways: self.ways, places })
+        Ok(Ready { workers, ways: self.ways, places, caps, meters })
     }
 
     /// Whether packets are copied on their way, because that is wanted or because the ports are of different pools.
     pub fn copies(&self, (from, to): (usize, usize)) -> bool {
-        self.copies || !Arc::ptr_eq(self.ports[from].1.region(), self.ports[to].1.region())
+        self.copies || !Arc::ptr_eq(self.sides[from].pool.region(), self.sides[to].pool.region())
     }
 
     /// Slots of a batch: the longest packet of any port fits.
     fn slots(&self) -> usize {
-        let longest = |port: &dyn Port, pool: &Pool| port.caps().frame_len_max.div_ceil(pool.packet_len_max().max(1));
-        let ways = self.ways.iter().flat_map(|(from, to)| [(&self.ports[*from].0, *from), (&self.ports[*from].0, *to)]);
-        let slots = ways.map(|(port, at)| longest(&**port, &self.ports[at].1).min(port.caps().frags_max));
+        let longest = |caps: &Caps, pool: &Pool| caps.frame_len_max.div_ceil(pool.packet_len_max().max(1));
+        let ways = self.ways.iter().flat_map(|(from, to)| [(*from, *from), (*from, *to)]);
+        let slots = ways.filter_map(|(port, at)| {
+            let caps = self.sides[port].queues.first()?.caps();
+            Some(longest(caps, &self.sides[at].pool).min(caps.frags_max))
+        });
         slots.fold(self.batch, usize::max)
     }
 }
 
-/// The two ends of a ring between two workers, for one way.
-fn ring(way: usize, pool: &Pool) -> [Box<dyn Port>; 2] {
-    linerate_ports::pipe(&format!("way-{way}"), pool)
+/// The place of the exit by a port.
+fn exit_to(bridge: &Bridge, to: PortIndex) -> usize {
+    bridge.exits.iter().position(|exit| exit.is_to(to)).unwrap_or_default()
+}
+
+/// The exit of worker `near` into its ring to the queue `far` of another worker, which is made if there is none yet, for direction `way`.
+fn ring(
+    drafts: &mut [Draft],
+    (way, near): (usize, usize),
+    far: Place,
+    pool: &Pool,
+    batch: &dyn Fn(&Pool) -> Batch,
+) -> usize {
+    if let Some((_, exit)) = drafts[near].rings.iter().find(|(place, _)| *place == far) {
+        return *exit;
+    }
+    let (worker, index) = far;
+    let [tx, rx] = linerate_ports::pipe(&format!("ring-{near}-{worker}-{}", index.0), pool);
+    let out = drafts[near].add(tx, pool, Role { receives: false, handoff: true, ..Role::default() });
+    let exit = drafts[near].bridge.exits.len();
+    drafts[near].bridge.exits.push(Exit::new(way, out, batch(pool), pool, &Arc::default()));
+    drafts[near].rings.push((far, exit));
+    let from = drafts[worker].add(rx, pool, Role { handoff: true, ..Role::default() });
+    let last = exit_to(&drafts[worker].bridge, index);
+    drafts[worker].bridge.lanes.push(Lane::new(from, last, false));
+    exit
 }
 
 impl Draft {
     fn worker(self, config: Config) -> Result<Worker<Bridge>, String> {
         let (_, pool, _) = self.ports.first().ok_or("a worker has a port")?;
-        let worker = Worker::new(Bridge(self.lanes), pool, config, Box::new(|_| ()));
+        let worker = Worker::new(self.bridge, pool, config, Box::new(|_| ()));
         let (mut worker, _) = worker.map_err(|error| format!("a descriptor to wake a worker: {error}"))?;
         for (port, pool, role) in self.ports {
             worker.attach(port, &pool, role);
@@ -140,34 +250,50 @@ impl Draft {
 
 impl Ready {
     /// Moves packets until a stop is asked for, nothing will ever come again, or a port breaks: a worker on this thread, others on
-    /// threads of their own, each on its core.
+    /// threads of their own, each on its core. There is a control for each worker.
     pub fn run(mut self, controls: &[Control], cores: Option<&Cores>) -> BridgeEnd {
         let ends = run_all(&mut self.workers, controls, cores);
         self.end(ends)
     }
 
     fn end(self, mut ends: Vec<End>) -> BridgeEnd {
-        let mut ports: Vec<PortEnd> = Vec::new();
-        for (worker, index) in &self.places {
-            let end = ends.get_mut(*worker).and_then(|end| end.ports.get_mut(usize::from(index.0))?.take());
-            ports.push(end.unwrap_or_default());
+        let mut ports: Vec<Vec<QueueEnd>> = Vec::new();
+        for (places, caps) in self.places.iter().zip(&self.caps) {
+            let queue = |((worker, index), caps): (&Place, &Caps)| {
+                let end = ends.get_mut(*worker).and_then(|end| end.ports.get_mut(usize::from(index.0))?.take());
+                QueueEnd { worker: *worker, caps: caps.clone(), port: end.unwrap_or_default() }
+            };
+            ports.push(places.iter().zip(caps).map(queue).collect());
         }
-        let lane = |way: usize, port: usize| {
-            let lanes = &self.workers[self.places[port].0].datapath.0;
-            lanes.iter().find(|lane| lane.way == way).map_or(Counts::default(), |lane| lane.counts)
-        };
-        let lanes = self.ways.iter().enumerate().map(|(way, (from, to))| {
-            let (near, far) = (lane(way, *from), lane(way, *to));
-            let (received, taken) = (near.received + ports[*from].held, far.taken);
-            let too_long = if self.workers.len() > 1 { near.too_long + far.too_long } else { far.too_long };
-            let left = received - taken - too_long;
-            LaneEnd { from: *from, to: *to, received, too_long, left, batches: near.batches }
-        });
+        let lanes = (0..self.ways.len()).map(|way| self.lane_end(way, &ports)).collect();
         BridgeEnd {
-            lanes: lanes.collect(),
+            lanes,
             ports,
-            core_ns: ends.iter().map(|end| end.core_ns).sum(),
+            core_ns: ends.iter().map(|end| end.core_ns).collect(),
             error: ends.into_iter().find_map(|end| end.error),
         }
     }
+
+    /// The account of a direction over all its queues and workers.
+    fn lane_end(&self, way: usize, ports: &[Vec<QueueEnd>]) -> LaneEnd {
+        let (from, to) = self.ways[way];
+        let bridge = |worker: usize| &self.workers[worker].datapath;
+        let lanes = || self.places[from].iter().filter_map(|(worker, index)| bridge(*worker).lane(*index));
+        let exits = || self.places[to].iter().filter_map(|(worker, index)| bridge(*worker).exit(*index));
+        let held: u64 = ports[from].iter().map(|queue| queue.port.held).sum();
+        let received = lanes().map(|lane| lane.received).sum::<u64>() + held;
+        let taken: u64 = exits().map(|exit| exit.taken).sum();
+        // Those of rings, too.
+        let all = self.workers.iter().flat_map(|worker| &worker.datapath.exits).filter(|exit| exit.way == way);
+        let too_long: u64 = all.map(|exit| exit.too_long).sum();
+        let batches = lanes().map(|lane| lane.batches).sum();
+        LaneEnd { from, to, received, too_long, left: received - taken - too_long, batches }
+    }
+}
+
+/// The totals of all queues of a port.
+pub fn total(queues: &[QueueEnd]) -> (Stats, u64) {
+    let mut stats = Stats::default();
+    queues.iter().for_each(|queue| stats.add(queue.port.stats.clone()));
+    (stats, queues.iter().map(|queue| queue.port.tx_pending).sum())
 }

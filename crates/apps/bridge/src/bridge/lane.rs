@@ -6,70 +6,87 @@ use linerate_mem::{Batch, Pool};
 use linerate_port::{Context, Datapath, Fitting, PortIndex};
 use linerate_worker::Meter;
 
-/// The lanes of one worker; each has its own two ports in its own direction.
-pub struct Bridge(pub Vec<Lane>);
-
-/// One direction between two ports of a worker.
-pub struct Lane {
-    /// Number of the direction in the bridge.
-    pub way: usize,
-    /// Port that packets come from.
-    from: PortIndex,
-    /// Port that they go to.
-    to: PortIndex,
-    /// What has come and not gone.
-    outgoing: Batch,
-    /// Pool of `to`, where slots cannot be handed over.
-    copies_into: Option<Pool>,
-    /// Shows what went.
-    meter: Arc<Meter>,
-    /// What has happened.
-    pub counts: Counts,
+/// What one worker carries: a lane for each queue that it receives from, an exit for each that packets leave by.
+#[derive(Default)]
+pub struct Bridge {
+    /// The lanes.
+    pub lanes: Vec<Lane>,
+    /// The exits.
+    pub exits: Vec<Exit>,
 }
 
-/// Packets of a lane. `received = taken + too_long`, and what it holds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// That came from the near port.
+/// From one queue to an exit; several lanes may lead to one.
+pub struct Lane {
+    /// Queue that packets come from.
+    from: PortIndex,
+    /// Place of its exit.
+    exit: usize,
+    /// Packets are copied into the exit's pool, because they cannot, or shall not, be handed over.
+    copies: bool,
+    /// Packets that came.
     pub received: u64,
-    /// That the far port took.
-    pub taken: u64,
-    /// Longer than the far port takes.
-    pub too_long: u64,
     /// Batches that they came in.
     pub batches: u64,
 }
 
+/// Packets on their way to one queue. `entered = taken + too_long`, and what it holds.
+pub struct Exit {
+    /// Number of the direction in the bridge.
+    pub way: usize,
+    /// Queue that packets go to.
+    to: PortIndex,
+    /// What has come and not gone.
+    outgoing: Batch,
+    /// Its pool.
+    pool: Pool,
+    /// Shows what went.
+    meter: Arc<Meter>,
+    entered: u64,
+    batches: u64,
+    /// Packets that the queue took.
+    pub taken: u64,
+    /// Packets longer than it takes.
+    pub too_long: u64,
+}
+
 impl Lane {
-    /// A part of direction `way`, from one port to another. `outgoing` is an empty batch of the pool of the port that packets go
-    /// to; with `copies_into`, which is that pool, packets are copied, else they are of this pool and handed over.
-    pub fn new(
-        way: usize,
-        [from, to]: [PortIndex; 2],
-        outgoing: Batch,
-        copies_into: Option<&Pool>,
-        meter: &Arc<Meter>,
-    ) -> Lane {
-        let (copies_into, meter) = (copies_into.cloned(), Arc::clone(meter));
-        Lane { way, from, to, outgoing, copies_into, meter, counts: Counts::default() }
+    /// A lane from a queue to the exit at place `exit`.
+    pub fn new(from: PortIndex, exit: usize, copies: bool) -> Lane {
+        Lane { from, exit, copies, received: 0, batches: 0 }
     }
 
     /// Takes packets from the front of the batch, as many as there is room for. They leave before more are received, so the near
     /// port's own ring is the queue.
     #[inline]
-    fn take(&mut self, batch: &mut Batch, home: &mut Pool) {
-        let packets = match &mut self.copies_into {
-            None => hand_over(batch, &mut self.outgoing),
-            Some(pool) => copy(batch, home, pool, &mut self.outgoing),
+    fn take(&mut self, batch: &mut Batch, home: &mut Pool, exit: &mut Exit) {
+        let packets = match self.copies {
+            false => hand_over(batch, &mut exit.outgoing),
+            true => copy(batch, home, &mut exit.pool, &mut exit.outgoing),
         };
-        self.counts.received += packets;
-        self.counts.batches += u64::from(packets > 0);
+        let batches = u64::from(packets > 0);
+        self.received += packets;
+        self.batches += batches;
+        exit.entered += packets;
+        exit.batches += batches;
+    }
+}
+
+impl Exit {
+    /// An exit of direction `way` by a queue. `outgoing` is an empty batch of `pool`, which is that of the port.
+    pub fn new(way: usize, to: PortIndex, outgoing: Batch, pool: &Pool, meter: &Arc<Meter>) -> Exit {
+        let (pool, meter) = (pool.clone(), Arc::clone(meter));
+        Exit { way, to, outgoing, pool, meter, entered: 0, batches: 0, taken: 0, too_long: 0 }
+    }
+
+    /// Whether packets leave by this queue.
+    pub fn is_to(&self, to: PortIndex) -> bool {
+        self.to == to
     }
 
     /// Packets that it holds.
     #[inline]
     fn held(&self) -> u64 {
-        self.counts.received - self.counts.taken - self.counts.too_long
+        self.entered - self.taken - self.too_long
     }
 }
 
@@ -105,42 +122,54 @@ fn copy(batch: &mut Batch, home: &mut Pool, pool: &mut Pool, outgoing: &mut Batc
 }
 
 impl Bridge {
-    fn to(&mut self, to: PortIndex) -> Option<&mut Lane> {
-        self.0.iter_mut().find(|lane| lane.to == to)
+    /// The lane of a queue that packets come from.
+    pub fn lane(&self, from: PortIndex) -> Option<&Lane> {
+        self.lanes.iter().find(|lane| lane.from == from)
+    }
+
+    /// The exit by a queue.
+    pub fn exit(&self, to: PortIndex) -> Option<&Exit> {
+        self.exits.iter().find(|exit| exit.to == to)
+    }
+
+    fn exit_mut(&mut self, to: PortIndex) -> Option<&mut Exit> {
+        self.exits.iter_mut().find(|exit| exit.to == to)
     }
 }
 
 impl Datapath for Bridge {
     #[inline]
     fn input(&mut self, from: PortIndex, batch: &mut Batch, context: &mut Context<'_>) {
-        if let Some(lane) = self.0.iter_mut().find(|lane| lane.from == from) {
-            lane.take(batch, context.pool);
+        if let Some(lane) = self.lanes.iter_mut().find(|lane| lane.from == from)
+            && let Some(exit) = self.exits.get_mut(lane.exit)
+        {
+            lane.take(batch, context.pool, exit);
         }
     }
 
     #[inline]
     fn output(&mut self, to: PortIndex) -> Option<&mut Batch> {
-        self.to(to).map(|lane| &mut lane.outgoing)
+        self.exit_mut(to).map(|exit| &mut exit.outgoing)
     }
 
     #[inline]
     fn tx_done(&mut self, to: PortIndex, packets: usize, _: u64) {
-        if let Some(lane) = self.to(to) {
-            lane.counts.taken += packets as u64;
-            lane.meter.set(lane.counts.taken, 0, lane.counts.batches);
+        if let Some(exit) = self.exit_mut(to) {
+            exit.taken += packets as u64;
+            exit.meter.set(exit.taken, 0, exit.batches);
         }
     }
 
     fn waiting(&self, to: PortIndex) -> u64 {
-        self.0.iter().find(|lane| lane.to == to).map_or(0, Lane::held)
+        self.exit(to).map_or(0, Exit::held)
     }
 
     fn too_long(&mut self, to: PortIndex, _: usize, context: &mut Context<'_>) {
-        if let Some(lane) = self.to(to)
-            && let Some(span) = lane.outgoing.span(0)
+        if let Some(exit) = self.exit_mut(to)
+            && let Some(span) = exit.outgoing.span(0)
         {
-            context.pool.free_front(&mut lane.outgoing, span.slots);
-            lane.counts.too_long += 1;
+            context.pool.free_front(&mut exit.outgoing, span.slots);
+            exit.too_long += 1;
         }
     }
 }
@@ -155,8 +184,8 @@ mod tests {
     }
 
     fn lane(pool: &Pool, copies: bool, slots: usize) -> Bridge {
-        let outgoing = Batch::with_times(pool, slots);
-        Bridge(vec![Lane::new(0, [PortIndex(0), PortIndex(1)], outgoing, copies.then_some(pool), &Arc::default())])
+        let exit = Exit::new(0, PortIndex(1), Batch::with_times(pool, slots), pool, &Arc::default());
+        Bridge { lanes: vec![Lane::new(PortIndex(0), 0, copies)], exits: vec![exit] }
     }
 
     fn input(bridge: &mut Bridge, batch: &mut Batch, pool: &mut Pool) {

@@ -1,8 +1,7 @@
 //! The account of a balancer: the document of `--json` (`linerate.lb/1`), and the same for people.
 
 use linerate_console::cores::Cores;
-use linerate_console::shares::uneven;
-use linerate_console::tables::{CoreRow, QueueRow, core_lines, queue_lines};
+use linerate_console::tables::{CoreRow, QueueRow, core_lines, queue_lines, uneven_queues};
 use linerate_port::{Caps, Drops, Stats, drops_that_happened};
 use linerate_report::units::{count, percent};
 use serde::Serialize;
@@ -91,13 +90,17 @@ impl LbDocument {
         }
     }
 
+    /// What to know of the input if its queues got unequal shares.
+    pub fn uneven(&self) -> Option<String> {
+        uneven_queues(&self.input, &self.queues)
+    }
+
     /// The same for people.
     pub fn text(&self) -> String {
         let mut lines = vec![self.run.head("balanced"), self.input.clone()];
         lines.push(row("received", self.received, &format!("{} bytes", count(self.received_bytes))));
         lines.extend(self.rx_missed.iter().map(|drop| row("rx missed", drop.packets, &at(drop))));
-        lines.extend(queue_lines(&self.queues));
-        lines.extend(uneven("queue", &self.queues.iter().map(|queue| queue.packets).collect::<Vec<_>>()));
+        lines.extend(queue_lines("queue", &self.queues));
         lines.extend(core_lines(&self.cores));
         for output in &self.outputs {
             let share = output.assigned as f64 / (self.received.max(1)) as f64;

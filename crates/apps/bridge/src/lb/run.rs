@@ -8,7 +8,7 @@ use std::sync::Arc;
 use linerate_console::cores::Cores;
 use linerate_console::open;
 use linerate_mem::Pool;
-use linerate_port::{Caps, Direction, OpenOptions, Port, PortSpec, Stats};
+use linerate_port::{Caps, Device, Direction, OpenOptions, Port, PortSpec, Stats};
 use linerate_worker::{Config, Control, End, PortEnd, Role, Worker};
 
 use super::balance::Balancer;
@@ -253,11 +253,6 @@ impl Plan<'_> {
         if self.queues.is_none() {
             return Ok(vec![open::open_noted(spec, Direction::Receive, pool, self.quiet)?]);
         }
-        let opened =
-            linerate_ports::open_device(spec, &self.input_options(), pool).map_err(|error| error.to_string())?;
-        if let Some(choice) = opened.choice.as_ref().filter(|_| !self.quiet) {
-            linerate_console::note(choice);
-        }
-        Ok(opened.device.into_ports())
+        open::open_device_noted(spec, &self.input_options(), pool, self.quiet).map(Device::into_ports)
     }
 }

@@ -4,13 +4,13 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use linerate_impair::{Impairments, Settings};
-use linerate_port::{Caps, Direction, FarSide, Monitor, MonitorAccount, PortSpec, Watched};
-use linerate_worker::Control;
+use linerate_port::{Direction, FarSide, Monitor, MonitorAccount, OpenOptions, PortSpec, Watched};
+use linerate_worker::{Control, Meter};
 
-use linerate_bridge::bridge::document::{BRIDGE_SCHEMA, BridgeDocument, LaneRow, MonitorRow, PortRow};
-use linerate_bridge::bridge::forward::Plan;
-use linerate_bridge::frame::{Frame, MovingArgs, exit};
-use linerate_console::cores::Cores;
+use linerate_bridge::bridge::document::{BRIDGE_SCHEMA, BridgeDocument, LaneRow, MonitorRow, Names, PortRow};
+use linerate_bridge::bridge::forward::{Layout, Plan, Side};
+use linerate_bridge::frame::{Frame, MovingArgs, ProgressLane, exit};
+use linerate_console::cores::{Cores, list_of};
 use linerate_console::{note, open};
 
 const EXAMPLES: &str = "\
@@ -24,6 +24,8 @@ Examples:
       with a capture of what arrives on eth1
   linerate bridge eth1 eth2 --cores 2,3
       with a core for each port
+  linerate bridge eth1 eth2 --queues 4 --cores 2-5
+      four queue pairs of each port, each with a core; what arrives by queue 2 of eth1 leaves by queue 2 of eth2
   linerate bridge eth1 eth2 --impair 'delay 10ms 2ms loss 0.1% limit 10k'
       as a path with a round trip of 20 ms and some loss, the same in every run
   linerate bridge -i eth1 -i eth2 -b 512 -c
@@ -52,12 +54,17 @@ pub struct Args {
     #[arg(short, long)]
     copy: bool,
     /// Copies what passes the first port to a file or a port; with ,rx what arrives there, with ,tx what leaves there
-    #[arg(short, long, value_name = "FILE|PORT[,rx|,tx]")]
+    #[arg(short, long, value_name = "FILE|PORT[,rx|,tx]", conflicts_with = "queues")]
     monitor: Option<String>,
     /// One worker for each port, on these two cores, as 0,1 (none: where the kernel puts them); packets cross by rings, without
-    /// their timestamps, so a file gets the time of writing [default: one worker for both ports]
+    /// their timestamps, so a file gets the time of writing. With --queues: so many workers, each with some queue pairs [default:
+    /// one worker for everything]
     #[arg(long, value_name = "LIST", conflicts_with = "core")]
     cores: Option<String>,
+    /// Queue pairs of each port; what arrives by a queue leaves by the queue of the same number, or, where the other port has
+    /// fewer, by that of the remainder, so flows stay in order [default: what the port opens by itself]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096), conflicts_with_all = ["impair", "impair_forward", "impair_reverse"])]
+    queues: Option<u32>,
     /// Impair the packets of both directions, each by itself, in the words of tc-netem(8): 'loss 1% delay 10ms 2ms rate 100Mbit/s'
     /// (docs/impair.md); what is lost shows as dropped, with its cause
     #[arg(long, value_name = "WORDS", conflicts_with_all = ["impair_forward", "impair_reverse"])]
@@ -91,36 +98,81 @@ fn try_run(args: &Args) -> Result<bool, String> {
         return Err(what.into());
     };
     let frame = Frame::new(&args.moving)?;
-    let cores = args.cores.as_deref().map(|list| Cores::choose(Some(list), 2)).transpose()?;
+    let layout = args.layout()?;
+    let joined = Joined::open([near, far], args, layout)?;
+    let workers = joined.plan.workers();
+    let cores = args.cores.as_deref().map(|list| Cores::choose(Some(list), workers)).transpose()?;
     cores.iter().filter_map(|cores| cores.note.as_deref()).filter(|_| !args.moving.quiet).for_each(note);
-    let joined = Joined::open([near, far], args)?;
-    let caps: Vec<Caps> = joined.plan.ports.iter().map(|(port, _)| port.caps().clone()).collect();
-    frame.begin(caps.iter())?;
-    let ways = &joined.plan.ways;
-    let arrows: Vec<String> =
-        ways.iter().map(|(from, to)| format!("{} -> {}", caps[*from].name, caps[*to].name)).collect();
+    let sides = &joined.plan.sides;
+    frame.begin(sides.iter().flat_map(|side| &side.queues).map(|queue| queue.caps()))?;
+    frame.warn(args.queues.into_iter().flat_map(|queues| fewer(sides, queues as usize)));
+    let ports: Vec<PortRow> = sides.iter().map(port_row).collect();
+    let names: Vec<String> = ports.iter().map(|row| row.port.clone()).collect();
+    let ways = joined.plan.ways.clone();
     let zero_copy: Vec<bool> = ways.iter().map(|way| !joined.plan.copies(*way)).collect();
-    // A worker stops by one of them; a direction is metered by one of them.
-    let controls = [Control::default(), Control::default()];
-    let meters = controls.each_ref().map(|control| Arc::clone(&control.meter));
-    let bridge = joined.plan.ready(&meters, cores.is_some())?;
-    let moved = frame.run(&arrows, &controls, || bridge.run(&controls, cores.as_ref()))?;
-    let (end, run) = (&moved.end, moved.run(moved.end.core_ns, moved.end.error.as_ref()));
+    let controls: Vec<Control> = (0..workers).map(|_| Control::default()).collect();
+    let bridge = joined.plan.ready()?;
+    let lane = |((from, to), meters): (&(usize, usize), &Vec<Arc<Meter>>)| ProgressLane {
+        name: format!("{} -> {}", names[*from], names[*to]),
+        meters: meters.clone(),
+    };
+    let lanes: Vec<ProgressLane> = ways.iter().zip(&bridge.meters).map(lane).collect();
+    let moved = frame.run(&lanes, &controls, || bridge.run(&controls, cores.as_ref()))?;
+    let end = &moved.end;
+    let run = moved.run(end.core_ns.iter().sum(), end.error.as_ref());
+    let known = Names { ports: &names, cores: cores.as_ref() };
     let lanes = end.lanes.iter().zip(zero_copy);
     let document = BridgeDocument {
         schema: BRIDGE_SCHEMA,
-        ports: caps.iter().map(|caps| PortRow { port: caps.name.clone(), detail: caps.detail.clone() }).collect(),
         monitor: joined.watching.as_ref().map(|(name, account)| {
-            MonitorRow::new(name.clone(), caps[0].name.clone(), &account.lock().unwrap_or_else(PoisonError::into_inner))
+            MonitorRow::new(name.clone(), names[0].clone(), &account.lock().unwrap_or_else(PoisonError::into_inner))
         }),
-        lanes: lanes.map(|(lane, zero_copy)| LaneRow::new(lane, zero_copy, &caps, end, run.seconds)).collect(),
+        lanes: lanes.map(|(lane, zero_copy)| LaneRow::new(lane, zero_copy, &known, end, run.seconds)).collect(),
+        cores: known.core_rows(end),
+        ports,
         run,
     };
+    frame.warn(document.uneven());
     frame.show(&document, || document.text(args.verbose))?;
     Ok(document.run.error.is_none() && document.lanes.iter().all(|lane| lane.sent.unexplained == 0))
 }
 
+/// A port in the document. One of several queues is described by its first.
+fn port_row(side: &Side) -> PortRow {
+    let detail = side.queues.first().map(|queue| queue.caps().detail.clone()).unwrap_or_default();
+    let detail = match side.queues.len() {
+        0 | 1 => detail,
+        queues => format!("{queues} queues, each: {detail}"),
+    };
+    PortRow { port: side.name.clone(), detail }
+}
+
+/// What to know of ports that have fewer queues than were asked for.
+fn fewer(sides: &[Side], queues: usize) -> Vec<String> {
+    let few = sides.iter().filter(|side| side.queues.len() < queues);
+    let line = |side: &Side| match side.queues.len() {
+        1 => format!("{} has one queue: all packets leave by it", side.name),
+        count => format!("{} has {count} queues", side.name),
+    };
+    few.map(line).collect()
+}
+
 impl Args {
+    /// Which worker has which queue.
+    fn layout(&self) -> Result<Layout, String> {
+        let Some(list) = self.cores.as_deref() else { return Ok(Layout::One) };
+        let Some(queues) = self.queues.map(|queues| queues as usize) else { return Ok(Layout::PerPort) };
+        match list {
+            "none" => Ok(Layout::PerQueue(queues)),
+            list => match list_of(list)?.len() {
+                workers if workers > queues => Err(format!(
+                    "--cores {list}: {workers} workers for {queues} queue pairs; a queue pair has one worker"
+                )),
+                workers => Ok(Layout::PerQueue(workers)),
+            },
+        }
+    }
+
     /// What is done to packets that leave by the first port, and by the second. One seed makes different sequences for them.
     fn leaving(&self, one_way: bool) -> Result<[Impairments; 2], String> {
         if one_way && self.impair_reverse.is_some() {
@@ -135,6 +187,8 @@ impl Args {
 
 /// Frames for copies on their way to a watcher.
 const MONITOR_FRAMES: usize = 4096;
+/// Frames for packets in rings between workers, for each queue pair.
+const RING_FRAMES: usize = 2048;
 
 /// Two open ports and what goes between them.
 struct Joined {
@@ -155,43 +209,57 @@ fn watcher(text: &str) -> (String, Watched) {
 }
 
 impl Joined {
-    fn open(specs: [&PortSpec; 2], args: &Args) -> Result<Joined, String> {
+    fn open(specs: [&PortSpec; 2], args: &Args, layout: Layout) -> Result<Joined, String> {
         let monitor = args.monitor.as_deref().map(watcher);
-        let mut all = specs.map(PortSpec::clone).to_vec();
-        all.extend(open::specs(&monitor.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>())?);
+        let watchers = open::specs(&monitor.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>())?;
         let is_file = |spec: &&PortSpec| linerate_ports::far_side(spec) == FarSide::File;
         let one_way = args.one_way || specs.iter().any(is_file);
         let leaving = args.leaving(one_way)?;
         let waiting: usize = leaving.iter().map(Impairments::frames).sum();
-        let pools = open::pools(&all, waiting + if monitor.is_some() { MONITOR_FRAMES } else { 0 })?;
-        let usages =
+        let directions =
             if one_way { [Direction::Receive, Direction::Transmit] } else { [Direction::Both, Direction::Both] };
-        let mut ports = Vec::new();
-        for (((spec, usage), pool), impairments) in specs.into_iter().zip(usages).zip(&pools).zip(&leaving) {
-            let port = open::open_noted(spec, usage, pool, args.moving.quiet)?;
-            ports.push(impairments.wrap(port, pool).map_err(|error| error.to_string())?);
+        let options = directions.map(|direction| OpenOptions {
+            direction: Some(direction),
+            queues: args.queues,
+            ..OpenOptions::default()
+        });
+        let mut all: Vec<_> = specs.into_iter().zip(&options).collect();
+        let both = OpenOptions::default();
+        all.extend(watchers.iter().map(|spec| (spec, &both)));
+        let rings = args.queues.map_or(0, |queues| queues as usize * RING_FRAMES);
+        let pools = open::pools_with(&all, waiting + rings + if monitor.is_some() { MONITOR_FRAMES } else { 0 })?;
+        // What is done to all packets of a port is done at one port.
+        let whole = monitor.is_some() || leaving.iter().any(|one| one.rx.is_some() || one.tx.is_some());
+        let mut sides = Vec::new();
+        for ((spec, options), (pool, impairments)) in specs.into_iter().zip(&options).zip(pools.iter().zip(&leaving)) {
+            let opened = open::open_device_noted(spec, options, pool, args.moving.quiet)?;
+            let name = opened.name().to_owned();
+            let mut queues = if whole { vec![linerate_ports::merge(opened)] } else { opened.into_ports() };
+            if whole {
+                let wrapped = queues.into_iter().map(|port| impairments.wrap(port, pool));
+                queues = wrapped.collect::<Result<_, _>>().map_err(|error| error.to_string())?;
+            }
+            sides.push(Side { name, queues, pool: pool.clone() });
         }
         let mut watching = None;
-        if let (Some((_, watched)), Some(spec)) = (monitor, all.get(2)) {
+        if let (Some((_, watched)), Some(spec)) = (monitor, watchers.first()) {
             let watcher = open::open_noted(spec, Direction::Transmit, &pools[2], args.moving.quiet)?;
             let name = watcher.caps().name.clone();
-            let port = Monitor::new(ports.remove(0), watcher, watched, &pools[2]);
+            let port = Monitor::new(sides[0].queues.remove(0), watcher, watched, &pools[2]);
             watching = Some((name, port.account()));
-            ports.insert(0, Box::new(port));
+            sides[0].queues.insert(0, Box::new(port));
         }
-        let able = |from: usize, to: usize| ports[from].caps().receives && ports[to].caps().transmits;
+        let able = |from: usize, to: usize| {
+            let caps = |side: usize| sides[side].queues.first().map(|queue| queue.caps());
+            caps(from).is_some_and(|caps| caps.receives) && caps(to).is_some_and(|caps| caps.transmits)
+        };
         let mut ways = vec![(0, 1), (1, 0)];
         ways.truncate(if one_way { 1 } else { 2 });
         ways.retain(|(from, to)| able(*from, *to));
         if ways.is_empty() {
             return Err(format!("nothing can go from {} to {}", specs[0], specs[1]));
         }
-        let plan = Plan {
-            ports: ports.into_iter().zip(pools).collect(),
-            ways,
-            copies: args.copy,
-            batch: args.moving.batch as usize,
-        };
+        let plan = Plan { sides, ways, copies: args.copy, batch: args.moving.batch as usize, layout };
         Ok(Joined { plan, watching })
     }
 }

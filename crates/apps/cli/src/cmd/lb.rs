@@ -1,8 +1,9 @@
 //! `linerate lb`: spreads one port over several.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use linerate_bridge::frame::{Frame, MovingArgs, exit};
+use linerate_bridge::frame::{Frame, MovingArgs, ProgressLane, exit};
 use linerate_bridge::lb::document::{LbDocument, input_name};
 use linerate_bridge::lb::run::{Lb, Plan};
 use linerate_console::cores::{Cores, list_of};
@@ -80,11 +81,16 @@ fn try_run(args: &Args) -> Result<bool, String> {
     let input = input_name(&caps.0);
     let name =
         |worker: usize| if workers == 1 { format!("{input} ->") } else { format!("{input} by worker {worker} ->") };
-    let names: Vec<String> = (0..workers).map(name).collect();
-    let moved = frame.run(&names, &controls, || lb.run(&controls, cores.as_ref()))?;
+    let lane = |(worker, control): (usize, &Control)| ProgressLane {
+        name: name(worker),
+        meters: vec![Arc::clone(&control.meter)],
+    };
+    let lanes: Vec<ProgressLane> = controls.iter().enumerate().map(lane).collect();
+    let moved = frame.run(&lanes, &controls, || lb.run(&controls, cores.as_ref()))?;
     let core_ns = moved.end.workers.iter().map(|worker| worker.core_ns).sum();
     let run = moved.run(core_ns, moved.end.error.as_ref());
     let document = LbDocument::new(&moved.end, (&caps.0, &caps.1), cores.as_ref(), run);
+    frame.warn(document.uneven());
     frame.show(&document, || document.text())?;
     Ok(document.run.error.is_none() && document.unexplained == 0)
 }

@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::process::ExitCode;
 
 use linerate_ports::{Backend, Interface, Unusable};
+use linerate_sys::rss::Rss;
 use linerate_wire::MacAddress;
 use serde::Serialize;
 
@@ -73,6 +74,9 @@ fn interface_text(interface: &Interface, all: &[Backend], out: &mut String) {
     let speed = interface.speed_mbps.map_or(String::new(), |speed| format!(", {speed} Mbit/s"));
     let plural = if *queues == 1 { "queue" } else { "queues" };
     let _ = writeln!(out, "  {name:<20} {driver}, {}, {queues} {plural}, MTU {mtu}{speed}", state(interface));
+    if *queues > 1 {
+        let _ = writeln!(out, "  {:<20} {}", "", rss_text(interface.rss.as_ref()));
+    }
     if let Some(host_use) = &interface.host_use {
         let _ = writeln!(out, "  {:<20} used by the host: {host_use}", "");
     }
@@ -90,6 +94,14 @@ fn interface_text(interface: &Interface, all: &[Backend], out: &mut String) {
         };
         let _ = writeln!(out, "  {:<20} {:<24} {usable}", "", format!("{backend}:{name}"));
     }
+}
+
+fn rss_text(rss: Option<&Rss>) -> String {
+    let Some(rss) = rss else { return "RSS: none, or the driver does not tell".into() };
+    let shares: Vec<String> = rss.shares().iter().map(ToString::to_string).collect();
+    let symmetric = if rss.is_symmetric() { ", both directions of a flow by one queue" } else { "" };
+    let key = if rss.key.is_empty() { "not told".into() } else { rss.key_text() };
+    format!("RSS: {}{symmetric}, table entries by queue: {}, key {key}", rss.function(), shares.join(" "))
 }
 
 fn state(interface: &Interface) -> &'static str {
@@ -124,9 +136,18 @@ struct InterfaceRow<'a> {
     speed_mbps: Option<u32>,
     mac: Option<String>,
     queues: u32,
+    rss: Option<RssRow>,
     host_use: Option<&'a str>,
     stands_for: Option<&'a str>,
     backends: Vec<UsableRow<'a>>,
+}
+
+#[derive(Serialize)]
+struct RssRow {
+    function: &'static str,
+    key: String,
+    symmetric: bool,
+    indirection_table: Vec<u32>,
 }
 
 #[derive(Serialize)]
@@ -161,6 +182,12 @@ fn json(backends: &[Backend], interfaces: &[Interface]) -> serde_json::Result<St
         speed_mbps: one.speed_mbps,
         mac: one.mac.map(|mac| MacAddress(mac).to_string()),
         queues: one.queues,
+        rss: one.rss.as_ref().map(|rss| RssRow {
+            function: rss.function(),
+            key: rss.key_text(),
+            symmetric: rss.is_symmetric(),
+            indirection_table: rss.table.clone(),
+        }),
         host_use: one.host_use.as_deref(),
         stands_for: one.bare.as_deref(),
         backends: one.backends.iter().map(|(name, usable)| usable_row(name, usable)).collect(),
@@ -192,6 +219,7 @@ mod tests {
             speed_mbps: Some(10_000),
             mac: Some([2, 0, 0, 0, 0, 1]),
             queues: 8,
+            rss: None,
             host_use: Some("eth1 has address 192.0.2.1".into()),
             backends: vec![("xdp", unusable("run with sudo")), ("packet", Ok(())), ("tap", unusable(""))],
             bare: Some("packet:eth1".into()),

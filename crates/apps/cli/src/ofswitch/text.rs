@@ -6,7 +6,7 @@ use linerate_ofswitch::document::{
 };
 use linerate_report::units::{count, nanoseconds, pps};
 
-use crate::switch::text::{head, own_losses, table};
+use crate::switch::text::{head, own_losses, port_queues, table};
 
 /// Flow entries by table.
 pub fn flows(bridge: &str, flows: &[FlowDocument]) -> String {
@@ -275,6 +275,7 @@ pub fn account(snapshot: &Snapshot) -> String {
     for port in &snapshot.ports {
         own_losses(&mut lines, &port.name, "before the switch had them", &port.port_rx_drops);
         own_losses(&mut lines, &port.name, "after the port took them", &port.port_tx_drops);
+        port_queues(&mut lines, &port.name, &port.queues);
     }
     lines.push(match &totals.unbalanced {
         None => "  the account balances: received + sent by controllers + copies = taken + for controllers + dropped + waiting".into(),

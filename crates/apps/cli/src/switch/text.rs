@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use linerate_console::tables::{QueueRow, queue_lines, uneven_queues};
+use linerate_control::QueueDocument;
 use linerate_port::Drops;
 use linerate_report::units::{count, nanoseconds};
 use linerate_switch::document::{
@@ -88,6 +90,9 @@ pub fn account(snapshot: &Snapshot) -> String {
         own_losses(&mut lines, &port.name, "before the switch had them", &port.port_rx_drops);
         own_losses(&mut lines, &port.name, "after the port took them", &port.port_tx_drops);
     }
+    for port in &snapshot.ports {
+        port_queues(&mut lines, &port.name, &port.queues);
+    }
     lines.push(match &totals.unbalanced {
         None => {
             "  the account balances: received = to one port + flooded + dropped; queued = taken + waiting + discarded"
@@ -102,6 +107,29 @@ pub(crate) fn own_losses(lines: &mut Vec<String>, port: &str, when: &str, places
     for lost in places {
         lines.push(format!("  port {port}, {when}: {} at {} ({})", count(lost.packets), lost.place, lost.cause));
     }
+}
+
+/// The queue pairs of a port that has several, and whether they got equal shares.
+pub(crate) fn port_queues(lines: &mut Vec<String>, port: &str, queues: &[QueueDocument]) {
+    if queues.len() < 2 {
+        return;
+    }
+    let row = |queue: usize, packets: u64, bytes: u64, drops: &[Drops]| QueueRow {
+        queue,
+        port: port.into(),
+        core: None,
+        packets,
+        bytes,
+        drops: drops.to_vec(),
+    };
+    let numbered = || queues.iter().enumerate();
+    let rx: Vec<QueueRow> =
+        numbered().map(|(number, own)| row(number, own.received, own.received_bytes, &own.rx_drops)).collect();
+    let tx: Vec<QueueRow> =
+        numbered().map(|(number, own)| row(number, own.sent, own.sent_bytes, &own.tx_drops)).collect();
+    lines.push(format!("  port {port}"));
+    lines.extend(queue_lines("rx queue", &rx).into_iter().chain(queue_lines("tx queue", &tx)));
+    lines.extend(uneven_queues(port, &rx).map(|warning| format!("  {warning}")));
 }
 
 /// The account, the table and the workers.

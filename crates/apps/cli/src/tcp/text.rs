@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use linerate_console::shares::uneven_because;
 use linerate_endpoints::document::{CaptureDocument, ConnectionDocument, PacketsDocument, Snapshot};
 use linerate_programs::load::{Account, LoadDocument, Times};
 use linerate_programs::serve::ServeDocument;
@@ -176,14 +177,11 @@ fn cores<D>(lines: &mut Vec<String>, snapshot: &Snapshot<D>) {
             percent(one.worker.cpu_ns as f64 / 1e9 / snapshot.seconds.max(1e-9)),
         ));
     }
-    let all: u64 = snapshot.cores.iter().map(|one| one.segments_received).sum();
-    let most = snapshot.cores.iter().map(|one| one.segments_received).max().unwrap_or(0);
-    // Of few segments nothing follows.
-    if most > 1000 && most > 2 * all / snapshot.cores.len() as u64 {
-        let few = snapshot.cores.iter().map(|one| one.opened).sum::<u64>() < 8 * snapshot.cores.len() as u64;
-        let why = if few { "there are few connections" } else { "their addresses and ports hash alike" };
-        lines.push(format!("  one core got more than twice its share: {why}"));
-    }
+    let segments: Vec<u64> = snapshot.cores.iter().map(|one| one.segments_received).collect();
+    let opened: u64 = snapshot.cores.iter().map(|one| one.opened).sum();
+    let few = opened < 8 * snapshot.cores.len() as u64;
+    let why = if few { "there are few connections" } else { "their addresses and ports hash alike" };
+    lines.extend(uneven_because("core", &segments, Some(why)).map(|warning| format!("  {warning}")));
 }
 
 /// A capture that began, or that ended.

@@ -199,11 +199,16 @@ pub struct Chain {
 impl Chain {
     /// `None`, and a line that says why, where this machine does not allow it.
     pub fn new() -> Option<Chain> {
+        Chain::with_queues(1)
+    }
+
+    /// As [`Chain::new`]; each end of a pair has so many queues.
+    pub fn with_queues(queues: u32) -> Option<Chain> {
         let namespace = || or_skip("no network namespace", NetNs::anonymous());
         let (left, middle, right) = (namespace()?, namespace()?, namespace()?);
         for (outer, inner) in [(&left, "near"), (&right, "far")] {
             let inside = VethEnd { name: inner, namespace: &middle };
-            let pair = veth::create(VethEnd { name: INTERFACE, namespace: outer }, inside, 1);
+            let pair = veth::create(VethEnd { name: INTERFACE, namespace: outer }, inside, queues);
             or_skip("no veth pair", pair)?;
             bring_up((outer, INTERFACE), (&middle, inner));
         }

@@ -3,6 +3,7 @@
 
 use crate::Report;
 use linerate_capture::{Account, FillReport, Projection};
+use linerate_console::tables::{CoreRow, QueueRow, core_lines, queue_lines};
 use linerate_report::units::{bps, count, nanoseconds, percent, pps};
 use serde::Serialize;
 
@@ -69,6 +70,12 @@ pub struct Line<'a> {
     pub ring: Option<FillReport>,
     /// Time that the threads of the rings ran on a core, since the start.
     pub cpu_ns: u64,
+    /// At the end, of a port: what each ring took and lost.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub queues: Vec<QueueRow>,
+    /// At the end, of a port: what the thread of each ring did, and its time.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cores: Vec<CoreRow>,
     /// In the very last line: what became of the files.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub writer: Option<Writer>,
@@ -160,6 +167,8 @@ impl Line<'_> {
         }
         let share = self.cpu_ns as f64 / 1e9 / self.seconds.max(1e-9);
         lines.push(format!("  cpu         {}, {} of a core", nanoseconds(self.cpu_ns as f64), percent(share)));
+        lines.extend(queue_lines("ring", &self.queues));
+        lines.extend(core_lines(&self.cores));
         lines.join("\n")
     }
 }

@@ -19,6 +19,8 @@ use super::timestamps::Clock;
 use linerate_console::cores::Cores;
 use linerate_console::note;
 use linerate_console::print;
+use linerate_console::shares::uneven;
+use linerate_console::tables::{CoreRow, QueueRow};
 
 /// Time between two looks at whether something ends the capture. Each costs what some hundred packets do.
 const LOOK_NS: u64 = 50_000_000;
@@ -107,7 +109,7 @@ pub fn run(plan: &Plan) -> Result<bool, String> {
         }
     }
     let (start_ns, start_unix_ns) = (clock::now_ns(), clock::realtime_ns());
-    let watch = Watch { plan, ports, controls: &controls, start_ns, start_unix_ns };
+    let watch = Watch { plan, ports, cores: &cores, controls: &controls, start_ns, start_unix_ns };
     let ends: Vec<RingEnd> = std::thread::scope(|scope| {
         let threads: Vec<_> = runs.into_iter().map(|run| scope.spawn(move || run.run())).collect();
         watch.until_end(recorder.as_ref());
@@ -150,6 +152,8 @@ fn head(opened: &[Opened]) -> FileHead {
 struct Watch<'a> {
     plan: &'a Plan,
     ports: Vec<Port<'a>>,
+    /// The cores of the rings' threads.
+    cores: &'a Cores,
     controls: &'a [Control],
     start_ns: u64,
     start_unix_ns: u64,
@@ -288,7 +292,8 @@ impl Watch<'_> {
                     self.statistics(recorder.as_ref(), part, &account, Some(clock::realtime_ns()));
                     let ring = fullest(&ends[part.rings.clone()]);
                     let line = self.line(part, &Moment::default(), account, seconds);
-                    lines.push(Line { end: true, ring, ..line });
+                    let (queues, cores) = self.tables(part, &moments);
+                    lines.push(Line { end: true, ring, queues, cores, ..line });
                 }
                 Err(error) => {
                     fine = false;
@@ -308,7 +313,7 @@ impl Watch<'_> {
         }
         for port in &self.ports {
             let offered: Vec<u64> = moments[port.rings.clone()].iter().map(|ring| ring.counted.offered).collect();
-            if let Some(warning) = linerate_console::shares::uneven("ring", &offered) {
+            if let Some(warning) = uneven("ring", &offered) {
                 note(&format!("linerate capture: {}: {warning}", port.name));
             }
         }
@@ -344,6 +349,27 @@ impl Watch<'_> {
         });
     }
 
+    /// What the rings of a port and their threads did; empty for what is no port.
+    fn tables(&self, part: &Part<'_>, moments: &[Moment]) -> (Vec<QueueRow>, Vec<CoreRow>) {
+        if part.scope != Scope::Port {
+            return Default::default();
+        }
+        let rings = || part.rings.clone().zip(&moments[part.rings.clone()]).enumerate();
+        let name = |queue: usize| format!("{} ring {queue}", part.name);
+        let queue = |(queue, (ring, moment)): (usize, (usize, &Moment))| QueueRow {
+            queue,
+            port: name(queue),
+            core: self.cores.of(ring),
+            packets: moment.counted.taken,
+            bytes: moment.bytes,
+            drops: moment.drops(&name(queue)),
+        };
+        let core = |(queue, (ring, moment)): (usize, (usize, &Moment))| {
+            CoreRow::new(self.cores.of(ring), vec![name(queue)], moment.counted.taken, moment.bytes, moment.cpu_ns)
+        };
+        (rings().map(queue).collect(), rings().map(core).collect())
+    }
+
     fn line<'a>(&self, part: &Part<'a>, before: &Moment, account: Account, seconds: f64) -> Line<'a> {
         let now = &part.now;
         let (packets, bytes) = (now.counted.taken - before.counted.taken, now.bytes - before.bytes);
@@ -371,6 +397,8 @@ impl Watch<'_> {
             ring_holds_ns: part.ring_holds_ns(rings, (pps, bytes_ps), self.plan.request.snaplen),
             ring: None,
             cpu_ns: now.cpu_ns,
+            queues: Vec::new(),
+            cores: Vec::new(),
             writer: None,
         }
     }

@@ -1,7 +1,7 @@
 //! Counts of rings, put together to those of ports and of all.
 
 use linerate_capture::{Counted, FillReport, holds_ns};
-use linerate_port::RxRing;
+use linerate_port::{Drops, RxRing, drops_that_happened};
 
 use super::line::Scope;
 use super::thread::RingEnd;
@@ -19,6 +19,16 @@ pub(super) struct Moment {
 }
 
 impl Moment {
+    /// What ring `name` lost of the packets that were for it, and what the writer did.
+    pub fn drops(&self, name: &str) -> Vec<Drops> {
+        let drop = |place: String, cause: &str, packets: u64| Drops { place, cause: cause.into(), packets };
+        drops_that_happened(&[
+            drop(name.into(), "ring full", self.counted.dropped_by_ring),
+            drop(format!("writer of {name}"), "no free buffer", self.counted.dropped_for_buffers),
+            drop(format!("writer of {name}"), "errors of the disk", self.counted.dropped_by_errors),
+        ])
+    }
+
     pub fn sum<'a>(moments: impl IntoIterator<Item = &'a Moment>) -> Moment {
         let both = |one: Option<u64>, other: Option<u64>| Some(one? + other?);
         let add = |one: Moment, other: &Moment| {
