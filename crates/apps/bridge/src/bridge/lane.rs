@@ -246,4 +246,23 @@ mod tests {
         input(&mut bridge, &mut batch, &mut near);
         assert_eq!((bridge.waiting(PortIndex(1)), batch.len()), (8, 12), "so many frames there are");
     }
+
+    #[test]
+    fn lanes_that_lead_to_one_exit_share_its_room() {
+        let mut pool = pool(64, 2048);
+        let exit = Exit::new(0, PortIndex(2), Batch::with_times(&pool, 8), &pool, &Arc::default());
+        let lanes = [0, 1].map(|from| Lane::new(PortIndex(from), 0, false));
+        let mut bridge = Bridge { lanes: lanes.into(), exits: vec![exit] };
+        let mut batches = [Batch::with_times(&pool, 8), Batch::with_times(&pool, 8)];
+        for (from, batch) in batches.iter_mut().enumerate() {
+            pool.alloc(batch, 5, 60);
+            let home = &mut pool;
+            bridge.input(PortIndex(from as u16), batch, &mut Context { now_ns: 0, pool: home, ports: &mut () });
+        }
+        assert_eq!([batches[0].len(), batches[1].len()], [0, 2], "what found no room stays");
+        let received = [0, 1].map(|from| bridge.lane(PortIndex(from)).unwrap().received);
+        assert_eq!((received, bridge.waiting(PortIndex(2))), ([5, 3], 8));
+        bridge.tx_done(PortIndex(2), 8, 0);
+        assert_eq!((bridge.exit(PortIndex(2)).unwrap().taken, bridge.waiting(PortIndex(2))), (8, 0));
+    }
 }
