@@ -1,8 +1,8 @@
 //! Reading a stored document: its version first, and why it cannot be read.
 
 use serde::de::DeserializeOwned;
-use std::path::{Path, PathBuf};
 use std::io;
+use std::path::{Path, PathBuf};
 
 pub(super) const RESULT_FILE: &str = "result.json";
 
