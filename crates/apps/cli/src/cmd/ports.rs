@@ -219,7 +219,12 @@ mod tests {
             speed_mbps: Some(10_000),
             mac: Some([2, 0, 0, 0, 0, 1]),
             queues: 8,
-            rss: None,
+            rss: Some(Rss {
+                functions: 1,
+                table: (0..16).map(|entry| entry % 8).collect(),
+                key: Rss::symmetric_key(4),
+                ..Rss::default()
+            }),
             host_use: Some("eth1 has address 192.0.2.1".into()),
             backends: vec![("xdp", unusable("run with sudo")), ("packet", Ok(())), ("tap", unusable(""))],
             bare: Some("packet:eth1".into()),
@@ -232,6 +237,8 @@ mod tests {
         let (backends, interfaces) = example();
         let text = text(&backends, &interfaces);
         assert!(text.contains("  eth1                 ixgbe, up, 8 queues, MTU 1500, 10000 Mbit/s\n"), "{text}");
+        let rss = "RSS: Toeplitz, both directions of a flow by one queue, table entries by queue: 2 2 2 2 2 2 2 2, key 6d:5a:6d:5a\n";
+        assert!(text.contains(rss), "{text}");
         assert!(text.contains("eth1 opens as packet:eth1\n") && text.contains("used by the host: eth1 has address"));
         assert!(text.contains("xdp:eth1                 needs CAP_NET_RAW: run with sudo\n"), "{text}");
         assert!(text.contains("packet:eth1              usable\n"));
@@ -246,6 +253,8 @@ mod tests {
         let value: serde_json::Value =
             serde_json::from_str(&json(&backends, &interfaces).expect("JSON")).expect("JSON");
         assert_eq!((&value["schema"], &value["interfaces"][0]["mac"]), (&1.into(), &"02:00:00:00:00:01".into()));
+        let rss = &value["interfaces"][0]["rss"];
+        assert_eq!((&rss["key"], rss["indirection_table"].as_array().unwrap().len()), (&"6d:5a:6d:5a".into(), 16));
         assert_eq!(value["interfaces"][0]["backends"][0]["hint"], "run with sudo");
         assert_eq!(value["backends"][0]["usable"], true);
         assert_eq!(value["backends"][1]["cause"], "needs CAP_NET_RAW");
