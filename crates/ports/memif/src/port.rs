@@ -94,37 +94,39 @@ impl MemifPort {
         Ok(self.connection != 0)
     }
 
-    #[inline]
-    fn check(&mut self, batch: &Batch) -> Result<(), PortError> {
-        self.caps.check_pool(batch, &self.pool)?;
-        self.refresh()
-    }
-
     /// Takes over the rings of a new connection, or notices that one ended.
     #[inline]
     fn refresh(&mut self) -> Result<(), PortError> {
+        self.refresh_unless(false)
+    }
+
+    /// The same; with `receiving` only as far as no packets are left behind that the next calls of `receive` can take.
+    #[inline]
+    fn refresh_unless(&mut self, receiving: bool) -> Result<(), PortError> {
         if self.handoff.epoch() != self.epoch || self.fault.is_some() {
-            return self.take_over();
+            return self.take_over(receiving);
         }
         Ok(())
     }
 
     #[cold]
-    fn take_over(&mut self) -> Result<(), PortError> {
+    fn take_over(&mut self, receiving: bool) -> Result<(), PortError> {
         if let Some(what) = &self.fault {
             return Err(PortError::PeerCorrupt { port: self.caps.name.clone(), what: what.clone() });
         }
-        self.epoch = self.handoff.epoch();
-        let delivery = self.handoff.collect();
-        self.connection = delivery.connection;
-        if let Some(mut receiver) = self.receiver.take() {
-            receiver.freeze();
-            self.left += self.remains.replace(receiver).map_or(0, |mut before| before.waiting());
-        }
-        self.armed = false;
         let rings = self.options.rings;
-        self.receiver = delivery.pair.receive.map(|end| Receiver::new(end, &mut self.pool, rings));
-        self.transmitter = delivery.pair.transmit.map(|end| Sender::new(end, &self.pool, rings));
+        while !(receiving && self.remains.is_some() && self.receiver.is_some()) {
+            let Some((number, delivery)) = self.handoff.collect() else { break };
+            self.epoch = number;
+            self.connection = delivery.connection;
+            if let Some(mut receiver) = self.receiver.take() {
+                receiver.freeze();
+                self.left += self.remains.replace(receiver).map_or(0, |mut before| before.waiting());
+            }
+            self.armed = false;
+            self.receiver = delivery.pair.receive.map(|end| Receiver::new(end, &mut self.pool, rings));
+            self.transmitter = delivery.pair.transmit.map(|end| Sender::new(end, &self.pool, rings));
+        }
         Ok(())
     }
 
@@ -262,7 +264,8 @@ impl Port for MemifPort {
 
     #[inline]
     fn receive(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
-        self.check(batch)?;
+        self.caps.check_pool(batch, &self.pool)?;
+        self.refresh_unless(true)?;
         if self.armed {
             self.silence();
         }
@@ -279,7 +282,8 @@ impl Port for MemifPort {
 
     #[inline]
     fn transmit(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
-        self.check(batch)?;
+        self.caps.check_pool(batch, &self.pool)?;
+        self.refresh()?;
         complete_checksums(batch);
         let Some(side) = &mut self.transmitter else { return Ok(0) };
         if let Err(corrupt) = MemifPort::check_memory(side.is_lost()) {
@@ -303,7 +307,7 @@ impl Port for MemifPort {
     }
 
     fn flush(&mut self) -> Result<usize, PortError> {
-        self.refresh()?;
+        self.refresh_unless(true)?;
         self.take_back(true).map_err(|corrupt| self.broken(corrupt))?;
         Ok(0)
     }
@@ -311,7 +315,7 @@ impl Port for MemifPort {
     fn wait(&mut self, interest: Interest, timeout_ns: u64) -> Result<Readiness, PortError> {
         let deadline_ns = clock::now_ns().saturating_add(timeout_ns);
         loop {
-            self.refresh()?;
+            self.refresh_unless(interest == Interest::Receive)?;
             if self.is_ready(interest).map_err(|corrupt| self.broken(corrupt))? {
                 return Ok(Readiness::Ready);
             }
@@ -333,7 +337,7 @@ impl Port for MemifPort {
 
     fn arm_wakeup(&mut self, add: &mut dyn FnMut(BorrowedFd<'_>)) -> bool {
         // A port that is broken has nothing to wait for but the next call, which says so.
-        if self.refresh().is_err() || self.connection != 0 && !self.options.interrupts {
+        if self.refresh_unless(true).is_err() || self.connection != 0 && !self.options.interrupts {
             return false;
         }
         if self.connection != 0 {
@@ -351,7 +355,8 @@ impl Port for MemifPort {
 
     /// Up while a peer is there that made a ring of this queue pair.
     fn link(&mut self) -> Result<LinkState, PortError> {
-        let rings = self.is_connected()? && (self.receiver.is_some() || self.transmitter.is_some());
+        self.refresh_unless(true)?;
+        let rings = self.connection != 0 && (self.receiver.is_some() || self.transmitter.is_some());
         Ok(if rings { LinkState::Up } else { LinkState::Down })
     }
 

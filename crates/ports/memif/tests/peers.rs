@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use common::{CONFIG, PATIENCE, Socket, connected, open, pool, pool_of, until};
 use linerate_mem::{Batch, Pool};
@@ -116,6 +116,38 @@ fn packets_that_nobody_fetched_are_counted() {
     expect(&mut server, &mut pool, 150, 0);
     let stats = server.stats().unwrap();
     assert_eq!((stats.rx_packets, stats.rx_dropped()), (150, 300), "{stats:?}");
+}
+
+/// The first of several queues that a sender closes ends the connection for all; the others go on with a new one, which may be over before
+/// the receiver looks.
+#[test]
+fn packets_of_a_connection_that_came_and_went_unseen_arrive() {
+    let (socket, mut pool) = (Socket::new(), pool());
+    let mut servers = socket.open_all(",queues=2", &pool).unwrap();
+    let mut clients = socket.open_all(",queues=2,role=client", &pool).unwrap();
+    for (server, client) in servers.iter_mut().zip(&mut clients) {
+        connected(&mut [server, client]).unwrap();
+    }
+    let (first, mut second) = (clients.remove(0), clients.remove(0));
+    send(&mut second, &mut pool, 50, 0);
+    drop(first);
+    until("end", || !second.is_connected().unwrap()).unwrap();
+    until("a new connection", || second.is_connected().unwrap()).unwrap();
+    send(&mut second, &mut pool, 60, 1);
+    drop(second);
+    std::thread::sleep(Duration::from_millis(50));
+    let (mut batch, mut marks) = (Batch::new(&pool, 256), Vec::new());
+    until("packets of both connections", || {
+        servers[1].receive(&mut batch).unwrap();
+        marks.extend(batch.iter().map(|packet| packet[63]));
+        pool.free(&mut batch);
+        marks.len() == 110
+    })
+    .unwrap();
+    assert_eq!(marks, [vec![0; 50], vec![1; 60]].concat());
+    until("end", || !servers[1].is_connected().unwrap()).unwrap();
+    let stats = servers[1].stats().unwrap();
+    assert_eq!((stats.rx_packets, stats.rx_dropped()), (110, 0), "{stats:?}");
 }
 
 #[test]
