@@ -32,7 +32,7 @@ view! {
         PROTOCOL_TYPE = 2..4;
         /// Lengths of a hardware (6) and a protocol address (4), one byte each.
         ADDRESS_LENGTHS = 4..6;
-        /// Operation: [`REQUEST`], [`REPLY`] or another number.
+        /// Operation: 1 is a request, 2 a reply.
         OPERATION = 6..8 => u16, operation, set_operation;
         /// Sender's MAC address.
         SENDER_MAC = 8..14 => MacAddress, sender_mac, set_sender_mac;
