@@ -2,10 +2,9 @@
 
 use linerate_experiment::{DirectLink, DutKind, EchoOrder, EchoStack, Experiment, FlowSpec, TesterPorts, TopologyKind};
 use linerate_port::Drops;
-use linerate_ports::HEADERS;
 use linerate_report::{
-    Account, CORE_CLOCK_MEASURED, Counted, Dut, EchoesFound, Environment, ExperimentTrial, Loss, Noise, SessionPoint,
-    Stalls, TestResult, Trial, UdpFound,
+    Account, CORE_CLOCK_MEASURED, Counted, Dut, Environment, ExperimentTrial, Loss, Noise, SessionPoint, Stalls,
+    TestResult, Trial, UdpFound,
 };
 
 use super::cores::{self, Chosen};
@@ -15,13 +14,12 @@ use super::testbed::{SessionsRequest, Testbed, TestbedError, TrialRequest, Trial
 use crate::core_clock;
 use linerate_ledger::counters::CounterSources;
 use linerate_testbed::cpu::CpuTimes;
-use linerate_testbed::dut::{self, Device, Path};
+use linerate_testbed::dut::{self, Built, Device, Path};
 use linerate_testbed::environment;
 use linerate_testbed::netlink::flush_connections;
-use linerate_testbed::switches::SwitchSource;
-use linerate_testbed::topology::{Cut, LinkKind, Topology, TopologySpec};
+use linerate_testbed::topology::{Cut, LinkKind, TopologySpec};
 use linerate_tester::tcp::echo::{self, EchoSpec};
-use linerate_tester::tcp::{Ends, Joined, PairError, SessionSpec, peers, run_sessions, udp_loop};
+use linerate_tester::tcp::{Ends, PairError, SessionSpec, peers, run_sessions, udp_loop};
 use linerate_tester::{Cores, Phases};
 
 /// Without capabilities of the host, and with them: this sends and receives on any interface.
@@ -33,12 +31,9 @@ const OTHER_BYTES: u64 = 512 << 20;
 /// A path with a stack at each end.
 pub(super) struct TcpRig<'a> {
     device: Box<dyn Device>,
-    topology: Option<Topology>,
+    path: Path,
     sources: Option<CounterSources>,
-    switch: Option<SwitchSource>,
     ends: Ends,
-    /// What the ends are, in words.
-    ports: String,
     flows: FlowSpec,
     chosen: Chosen,
     /// Whether a device is between the ends.
@@ -72,33 +67,18 @@ impl<'a> TcpRig<'a> {
             Some(DirectLink::SharedMemory) => TopologySpec { link: LinkKind::Memif, ..spec },
             Some(DirectLink::InProcess) => TopologySpec { ends: TopologyKind::InProcess, ..spec },
         };
-        let built = dut::build(cell.dut, &spec).map_err(|error| cannot(&error))?;
+        let Built { mut path, device } = dut::build(cell.dut, &spec).map_err(|error| cannot(&error))?;
         let kind = cell.tester.map_or(PORTS_DEFAULT, |ports| ports.sender.as_str());
         let mtu = u16::try_from(spec.mtu).unwrap_or(u16::MAX);
-        let opened = |joined: &Joined<'_>| Ends::open(joined, mtu).map_err(|error| cannot(&error));
-        let (mut topology, mut sources, mut switch) = (None, None, None);
-        let (ends, ports) = match built.path {
-            Path::Namespaces(mut path) => {
-                let ends = opened(&Joined::Namespaces(&path, kind))?;
-                path.place_again(chosen.placement).map_err(|error| cannot(&error))?;
-                sources = Some(CounterSources::open(&path).map_err(|error| cannot(&error))?);
-                topology = Some(*path);
-                (ends, kind.to_owned())
-            }
-            Path::Memory(path) => {
-                switch = path.switch.clone();
-                (opened(&Joined::Memory(&path))?, format!("shared memory, {HEADERS} bytes of headers"))
-            }
-            Path::InProcess => (opened(&Joined::Pipe)?, "a link inside this process".to_owned()),
-            Path::Captured(..) | Path::Ports { .. } => {
-                let why = "TCP needs a device that carries packets between two ends of the lab's own making";
-                return Err(TestbedError::Cannot(why.into()));
-            }
-        };
-        let (device, has_device) = (built.device, cell.dut.kind != DutKind::None);
+        let ends = Ends::open(&path, kind, mtu).map_err(|error| cannot(&error))?;
+        if let Some(topology) = path.topology_mut() {
+            topology.place_again(chosen.placement).map_err(|error| cannot(&error))?;
+        }
+        let sources = path.topology().map(CounterSources::open).transpose().map_err(|error| cannot(&error))?;
+        let has_device = cell.dut.kind != DutKind::None;
         let flows = cell.flows.clone();
         let clock_ghz = core_clock::measured_ghz();
-        Ok(TcpRig { clock_ghz, device, topology, sources, switch, ends, ports, flows, chosen, has_device, experiment })
+        Ok(TcpRig { clock_ghz, device, path, sources, ends, flows, chosen, has_device, experiment })
     }
 
     /// Cores of the client and of the server: without a device in between, the server has the device's.
@@ -177,13 +157,13 @@ impl Testbed for TcpRig<'_> {
     }
 
     fn mode(&self) -> String {
-        let work = self.topology.as_ref().map(|topology| format!("{}; ", topology.mode_text())).unwrap_or_default();
+        let work = self.path.topology().map(|topology| format!("{}; ", topology.mode_text())).unwrap_or_default();
         work + &cores::in_words(&self.roles())
     }
 
     fn environment(&self) -> Option<Environment> {
-        let mut environment = environment::read(self.topology.as_ref());
-        environment.other.insert("tester's stacks are joined by".into(), self.ports.clone());
+        let mut environment = environment::read(self.path.topology());
+        environment.other.insert("tester's stacks are joined by".into(), self.ends.describe().to_owned());
         let measured = self.clock_ghz.map(|ghz| (CORE_CLOCK_MEASURED.into(), format!("{:.0} MHz", ghz * 1_000.0)));
         environment.other.extend(measured);
         Some(environment)
@@ -220,7 +200,7 @@ impl Testbed for TcpRig<'_> {
             cores: Cores { generator: self.cores()[0], receiver: self.cores()[1], ..Cores::default() },
             phases: Phases { drain_ns: phases.drain_ns.max(Phases::default().drain_ns), ..Phases::default() },
         };
-        let router = self.topology.as_ref().and_then(|topology| topology.dut.as_ref());
+        let router = self.path.topology().and_then(|topology| topology.dut.as_ref());
         let router = router.filter(|dut| dut.forwarding.cut == Cut::Routed);
         // What a trial left in the table is not the next one's.
         let mut flush = || match router {
@@ -228,22 +208,10 @@ impl Testbed for TcpRig<'_> {
             None => Ok(()),
         };
         flush().map_err(gone)?;
-        let outcome = run_sessions(&mut self.ends, self.sources.as_mut(), self.switch.as_ref(), &spec, &mut flush);
+        let outcome = run_sessions(&mut self.ends, self.sources.as_mut(), self.path.switch(), &spec, &mut flush);
         self.device.check().map_err(device)?;
         let outcome = outcome.map_err(gone)?;
         let after = self.device.counters().map_err(device)?;
-        let account = outcome.ledger.account.clone();
-        let point = SessionPoint {
-            load: 0.0,
-            connections: outcome.connections,
-            requests: outcome.requests,
-            answered_per_second: outcome.answered_per_second,
-            handshake: outcome.handshake,
-            answer: outcome.answer,
-            retransmitted: outcome.retransmitted,
-            packets_lost: account.lost().iter().filter(|loss| loss.packets > 0).cloned().collect(),
-            packets_unexplained: account.unexplained(),
-        };
         let mut notes = outcome.notes;
         notes.extend(
             outcome
@@ -253,8 +221,8 @@ impl Testbed for TcpRig<'_> {
                 .filter(|loss| loss.packets > 0)
                 .map(|loss| format!("{} packets lost {}: no counter names the cause", loss.packets, loss.place)),
         );
-        let trial = self.report(order, (account, &outcome.cpu, wanted.duration_ns), notes);
-        Ok((ExperimentTrial { dut_counters: moved(&before, &after), ..trial }, point))
+        let trial = self.report(order, (outcome.ledger.account, &outcome.cpu, wanted.duration_ns), notes);
+        Ok((ExperimentTrial { dut_counters: moved(&before, &after), ..trial }, outcome.point))
     }
 
     fn udp_loop(
@@ -267,13 +235,8 @@ impl Testbed for TcpRig<'_> {
         self.device.check().map_err(|error| TestbedError::Device(error.to_string()))?;
         let trial =
             self.report(order, (counted(outcome.packets, &outcome.drops)?, &outcome.cpu, duration_ns), Vec::new());
-        let found = UdpFound {
-            per_second: outcome.per_second,
-            per_core_second: outcome.per_core_second,
-            per_ghz: self.core_clock_ghz().map(|ghz| outcome.per_second / ghz),
-            window: udp_loop::WINDOW,
-            datagrams: outcome.datagrams,
-        };
+        let per_ghz = self.core_clock_ghz().map(|ghz| outcome.found.per_second / ghz);
+        let found = UdpFound { per_ghz, ..outcome.found };
         Ok((trial, TestResult::UdpLoop(found)))
     }
 
@@ -306,19 +269,9 @@ impl Testbed for TcpRig<'_> {
         self.device.check().map_err(|error| TestbedError::Device(error.to_string()))?;
         let times = (counted(outcome.packets, &outcome.drops)?, &outcome.cpu, duration_ns * orders.len() as u64);
         let trial = self.report(order, times, outcome.notes);
-        let mut points = outcome.points;
+        let mut found = outcome.found;
         let clock_ghz = self.core_clock_ghz();
-        points.iter_mut().for_each(|point| point.per_ghz = clock_ghz.map(|ghz| point.per_second / ghz));
-        let found = EchoesFound {
-            stack: stack.name().to_owned(),
-            connections,
-            connection_account: outcome.connections,
-            set_up_per_core_second: outcome.set_up_per_core_second,
-            torn_down_per_core_second: outcome.torn_down_per_core_second,
-            bytes_per_connection: outcome.bytes_per_connection,
-            resident_bytes: outcome.resident_bytes,
-            points,
-        };
+        found.points.iter_mut().for_each(|point| point.per_ghz = clock_ghz.map(|ghz| point.per_second / ghz));
         Ok((trial, TestResult::TcpEcho(found)))
     }
 }

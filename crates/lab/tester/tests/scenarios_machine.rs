@@ -11,7 +11,7 @@ use linerate_ledger::counters::CounterSources;
 use linerate_sys::affinity;
 use linerate_testbed::dut::{Built, Path};
 use linerate_testbed::topology::{Topology, TopologySpec};
-use linerate_tester::tcp::{Ends, Joined, SessionLoad, SessionSpec, run_sessions};
+use linerate_tester::tcp::{Ends, SessionLoad, SessionSpec, run_sessions};
 use linerate_tester::{Cores, Load, Phases, Tester, TesterSpec, TrialSpec, fixed_size};
 use linerate_testkit::or_skip;
 use support::built;
@@ -113,9 +113,9 @@ fn connections_that_a_table_of_200_has_no_room_for_are_named_in_both_accounts() 
     let Some(topology) = built(Topology::router(&TopologySpec::default())) else { return };
     let rules = "table ip lab { chain c { type filter hook forward priority 0; ct state new accept; }; }";
     let Some(()) = or_skip("no rule", in_dut(&topology, "nft", &[rules])) else { return };
-    let ends = Ends::open(&Joined::Namespaces(&topology, "packet"), 1500);
-    let Some(mut ends) = or_skip("no ports", ends) else { return };
-    let mut sources = CounterSources::open(&topology).expect("counters");
+    let path = Path::Namespaces(Box::new(topology));
+    let Some(mut ends) = or_skip("no ports", Ends::open(&path, "packet", 1500)) else { return };
+    let mut sources = CounterSources::open(path.topology().expect("namespaces")).expect("counters");
     let flows = Scenario::default().flows();
     let spec = SessionSpec {
         load: SessionLoad::Concurrent(400),
@@ -127,10 +127,10 @@ fn connections_that_a_table_of_200_has_no_room_for_are_named_in_both_accounts() 
         phases: Phases { drain_ns: 20_000_000, drain_max_ns: 60_000_000_000, ..Phases::default() },
     };
     let outcome = run_sessions(&mut ends, Some(&mut sources), None, &spec, &mut || Ok(())).expect("a trial");
-    let connections = &outcome.connections;
+    let connections = &outcome.point.connections;
     assert!(connections.intended() >= 400 && !connections.is_whole(), "{outcome:?}");
     assert!(connections.lost().iter().any(|loss| loss.cause == "timed out"), "{outcome:?}");
-    assert_eq!((connections.unexplained(), outcome.requests.unexplained()), (0, 0), "{outcome:?}");
+    assert_eq!((connections.unexplained(), outcome.point.requests.unexplained()), (0, 0), "{outcome:?}");
     assert_named(&outcome.ledger, &[("DUT, IPv4 input", "connection tracking table full")]);
 }
 

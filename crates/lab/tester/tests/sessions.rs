@@ -8,7 +8,7 @@ use linerate_ledger::counters::CounterSources;
 use linerate_testbed::dut::Path;
 use linerate_testbed::topology::{LinkKind, TopologySpec};
 use linerate_tester::tcp::echo::{self, EchoOutcome, EchoSpec};
-use linerate_tester::tcp::{Ends, Joined, PairError, SessionLoad, SessionOutcome, SessionSpec, run_sessions};
+use linerate_tester::tcp::{Ends, PairError, SessionLoad, SessionOutcome, SessionSpec, run_sessions};
 use linerate_tester::tcp::{peers, udp_loop};
 use linerate_tester::{Cores, Phases};
 use support::assert_explained;
@@ -37,15 +37,9 @@ fn sessions(kind: DutKind, load: SessionLoad, duration_ns: u64) -> Option<Sessio
     built.device.learn().expect("the device learns its stations");
     let flows = Scenario::default().flows();
     let spec = SessionSpec { duration_ns, ..spec(load, &flows) };
-    let (joined, mut sources, switch) = match &built.path {
-        Path::Namespaces(path) => {
-            (Joined::Namespaces(path, "packet"), Some(CounterSources::open(path).expect("counters")), None)
-        }
-        Path::Memory(path) => (Joined::Memory(path), None, path.switch.as_ref()),
-        _ => panic!("a path of the lab's own"),
-    };
-    let mut ends = linerate_testkit::or_skip("no ports", Ends::open(&joined, 1500))?;
-    let outcome = run_sessions(&mut ends, sources.as_mut(), switch, &spec, &mut || Ok(()));
+    let mut sources = built.path.topology().map(|topology| CounterSources::open(topology).expect("counters"));
+    let mut ends = linerate_testkit::or_skip("no ports", Ends::open(&built.path, "packet", 1500))?;
+    let outcome = run_sessions(&mut ends, sources.as_mut(), built.path.switch(), &spec, &mut || Ok(()));
     Some(outcome.unwrap_or_else(|error| panic!("{load:?}: {error}")))
 }
 
@@ -66,14 +60,14 @@ fn all_succeed(kind: DutKind) {
 
 /// Checks an outcome, and says whether there was time for enough.
 fn succeeds(kind: &DutKind, load: SessionLoad, outcome: &SessionOutcome) -> bool {
-    let (connections, requests) = (&outcome.connections, &outcome.requests);
+    let (connections, requests) = (&outcome.point.connections, &outcome.point.requests);
     assert!(connections.is_whole() && connections.lost().is_empty(), "{kind:?}, {load:?}: {outcome:?}");
     assert!(requests.is_whole() && requests.lost().is_empty(), "{kind:?}, {load:?}: {outcome:?}");
     assert_eq!((connections.unexplained(), requests.unexplained()), (0, 0));
     // A handshake and the end of a connection take at least so many.
     assert!(outcome.ledger.account.sent() >= 5 * connections.completed(), "{kind:?}, {load:?}: {outcome:?}");
     assert_explained(&outcome.ledger, &format!("{kind:?}, {load:?}"));
-    requests.completed() >= 20 && outcome.handshake.is_some() && outcome.answer.is_some()
+    requests.completed() >= 20 && outcome.point.handshake.is_some() && outcome.point.answer.is_some()
 }
 
 fn nft(conntrack: bool, snat: bool) -> DutKind {
@@ -103,18 +97,18 @@ fn requests_that_do_not_fit_are_not_begun_and_the_rest_is_answered() {
     // One connection has one request at a time: nobody answers a million a second.
     let load = SessionLoad::RequestsPerSecond(1e6, 1);
     let Some(outcome) = sessions(DutKind::Router(Firewall::default()), load, 3_000 * MS) else { return };
-    let requests = &outcome.requests;
+    let requests = &outcome.point.requests;
     assert!(requests.begun() < requests.intended(), "{outcome:?}");
     assert!(requests.completed() > 0 && requests.completed() == requests.begun(), "{outcome:?}");
-    assert_eq!((requests.unexplained(), outcome.connections.unexplained()), (0, 0));
+    assert_eq!((requests.unexplained(), outcome.point.connections.unexplained()), (0, 0));
     assert_explained(&outcome.ledger, "more requests than one connection can make");
 }
 
 /// The load of three connections through a router that gets this rule once the way is known.
 fn through_a_rule(rule: &str) -> Option<SessionOutcome> {
     let built = device(DutKind::Router(Firewall::default()))?;
-    let Path::Namespaces(path) = &built.path else { panic!("namespaces") };
-    let mut ends = linerate_testkit::or_skip("no ports", Ends::open(&Joined::Namespaces(path, "packet"), 1500))?;
+    let path = built.path.topology().expect("namespaces");
+    let mut ends = linerate_testkit::or_skip("no ports", Ends::open(&built.path, "packet", 1500))?;
     let (flows, mut applied) = (Scenario::default().flows(), Ok(()));
     let spec = SessionSpec { timeout_ns: 500 * MS, ..spec(SessionLoad::Concurrent(3), &flows) };
     let rules = format!("table ip lab {{ chain c {{ type filter hook forward priority 0; {rule}; }}; }}");
@@ -130,19 +124,19 @@ fn through_a_rule(rule: &str) -> Option<SessionOutcome> {
 fn connections_that_a_router_refuses_or_does_not_carry_are_told_apart() {
     for (rule, cause) in [("tcp dport 7 reject with tcp reset", "refused"), ("tcp dport 7 drop", "timed out")] {
         let Some(outcome) = through_a_rule(rule) else { return };
-        let connections = &outcome.connections;
+        let connections = &outcome.point.connections;
         assert_eq!((connections.completed(), connections.unexplained()), (0, 0), "{rule}: {outcome:?}");
         let lost = connections.lost();
         assert!(lost.len() == 1 && lost[0].cause == cause && lost[0].count == connections.begun(), "{rule}: {lost:?}");
-        assert!(connections.begun() >= 3 && outcome.requests.begun() == 0, "{rule}: {outcome:?}");
+        assert!(connections.begun() >= 3 && outcome.point.requests.begun() == 0, "{rule}: {outcome:?}");
     }
 }
 
 #[test]
 fn a_path_that_carries_nothing_is_told_before_the_load() {
     let Some(built) = device(DutKind::Router(Firewall::default())) else { return };
-    let Path::Namespaces(path) = &built.path else { panic!("namespaces") };
-    let ends = Ends::open(&Joined::Namespaces(path, "packet"), 1500);
+    let path = built.path.topology().expect("namespaces");
+    let ends = Ends::open(&built.path, "packet", 1500);
     let Some(mut ends) = linerate_testkit::or_skip("no ports", ends) else { return };
     let rules = "table ip lab { chain c { type filter hook forward priority 0; drop; }; }";
     let Some(()) = linerate_testkit::or_skip("no rule", in_dut(path, "nft", &[rules])) else { return };
@@ -154,21 +148,21 @@ fn a_path_that_carries_nothing_is_told_before_the_load() {
 
 #[test]
 fn echoes_over_standing_connections_lose_none_and_count_their_segments() {
-    let mut ends = Ends::open(&Joined::Pipe, 1500).expect("a link in memory");
+    let mut ends = Ends::open(&Path::InProcess, "pipe", 1500).expect("a link in memory");
     let orders = [EchoOrder::Reply, EchoOrder::RoundRobin];
     for connections in [1, 40, 1_000] {
         let spec = EchoSpec { connections, orders: &orders, duration_ns: 50 * MS, cores: [None, None] };
         let outcome = echo::run(&mut ends, &spec).unwrap_or_else(|error| panic!("{connections}: {error}"));
         assert_eq!(
-            outcome.points.iter().map(|point| point.order.as_str()).collect::<Vec<_>>(),
+            outcome.found.points.iter().map(|point| point.order.as_str()).collect::<Vec<_>>(),
             ["reply", "round-robin"]
         );
-        for point in &outcome.points {
+        for point in &outcome.found.points {
             assert!(point.per_second > 0.0 && point.connections_lost == 0, "{outcome:?}");
             // A byte there and a byte back.
             assert!((1.9..3.0).contains(&point.segments_per_echo), "{outcome:?}");
         }
-        assert!(outcome.set_up_per_core_second > 0.0 && outcome.torn_down_per_core_second > 0.0);
+        assert!(outcome.found.set_up_per_core_second > 0.0 && outcome.found.torn_down_per_core_second > 0.0);
         let [client, server] = outcome.packets;
         assert_eq!((client.0, client.1), (server.1, server.0), "{outcome:?}");
     }
@@ -176,17 +170,17 @@ fn echoes_over_standing_connections_lose_none_and_count_their_segments() {
 
 #[test]
 fn every_connection_and_every_byte_of_an_echo_is_in_the_account() {
-    let mut ends = Ends::open(&Joined::Pipe, 1500).expect("a link in memory");
+    let mut ends = Ends::open(&Path::InProcess, "pipe", 1500).expect("a link in memory");
     let orders = [EchoOrder::Reply, EchoOrder::RoundRobin];
     let spec = EchoSpec { connections: 300, orders: &orders, duration_ns: 20 * MS, cores: [None, None] };
     assert_whole(&echo::run(&mut ends, &spec).expect("echoes"), 300);
 }
 
 fn assert_whole(outcome: &EchoOutcome, connections: u64) {
-    let of_connections = &outcome.connections;
+    let of_connections = &outcome.found.connection_account;
     assert_eq!(of_connections.intended(), connections, "{outcome:?}");
     assert!(of_connections.is_whole() && of_connections.unexplained() == 0, "{outcome:?}");
-    for point in &outcome.points {
+    for point in &outcome.found.points {
         assert!(point.per_second > 0.0 && point.echoes.completed() > 0, "{outcome:?}");
         assert!(point.echoes.is_whole() && point.echoes.unexplained() == 0, "{outcome:?}");
         assert!(point.segments_per_echo > 1.0, "{outcome:?}");
@@ -197,11 +191,11 @@ fn assert_whole(outcome: &EchoOutcome, connections: u64) {
 
 #[test]
 fn datagrams_go_back_and_forth_and_none_is_lost() {
-    let mut ends = Ends::open(&Joined::Pipe, 1500).expect("a link in memory");
+    let mut ends = Ends::open(&Path::InProcess, "pipe", 1500).expect("a link in memory");
     let outcome = udp_loop::run(&mut ends, 20 * MS, [None, None]).expect("a loop");
-    let datagrams = &outcome.datagrams;
+    let datagrams = &outcome.found.datagrams;
     assert!(datagrams.completed() > 1_000 && datagrams.is_whole(), "{outcome:?}");
-    assert!(outcome.per_second > 0.0 && outcome.per_core_second > 0.0, "{outcome:?}");
+    assert!(outcome.found.per_second > 0.0 && outcome.found.per_core_second > 0.0, "{outcome:?}");
     let [first, second] = outcome.packets;
     assert_eq!((first.0, first.1), (second.1, second.0), "{outcome:?}");
 }
@@ -211,7 +205,7 @@ fn other_stacks_echo_under_the_same_load() {
     let orders = [EchoOrder::Reply, EchoOrder::RoundRobin];
     for connections in [1, 40] {
         let spec = EchoSpec { connections, orders: &orders, duration_ns: 20 * MS, cores: [None, None] };
-        let mut ends = Ends::open(&Joined::Pipe, 1500).expect("a link in memory");
+        let mut ends = Ends::open(&Path::InProcess, "pipe", 1500).expect("a link in memory");
         assert_whole(&peers::smoltcp(&mut ends, &spec).expect("echoes by smoltcp"), connections as u64);
         for (why, peer) in [("no namespaces for Linux's TCP", peers::linux(&spec)), ("no lwIP", peers::lwip(&spec))] {
             if let Some(outcome) = linerate_testkit::or_skip(why, peer) {
@@ -224,7 +218,7 @@ fn other_stacks_echo_under_the_same_load() {
 #[test]
 fn more_connections_than_another_stack_is_made_for_are_refused_with_the_reason() {
     let spec = EchoSpec { connections: 1_000_000, orders: &[], duration_ns: MS, cores: [None, None] };
-    let mut ends = Ends::open(&Joined::Pipe, 1500).expect("a link in memory");
+    let mut ends = Ends::open(&Path::InProcess, "pipe", 1500).expect("a link in memory");
     for refused in [peers::smoltcp(&mut ends, &spec), peers::linux(&spec), peers::lwip(&spec)] {
         assert!(refused.expect_err("too many").to_string().contains("at most"));
     }

@@ -185,8 +185,9 @@ fn check_queue(spec: &PortSpec, device: &Device) -> Result<(), OpenError> {
     if spec.options.first_queue.is_none_or(|queue| queue < queues) {
         return Ok(());
     }
-    let cause = format!("{} has {queues} receive queues, counted from 0", device.name());
-    Err(OpenError::new(spec, cause, "leave out @queue to receive from all of them"))
+    let words = if queues == 1 { "one receive queue".to_owned() } else { format!("{queues} receive queues") };
+    let cause = format!("{} has {words}, counted from 0", device.name());
+    Err(OpenError::new(spec, cause, "leave out @queue, or name one that is there"))
 }
 
 fn caps(spec: &PortSpec, options: &Options, device: &Device, ring: Option<RingShape>) -> Caps {

@@ -37,6 +37,7 @@ use std::sync::Arc;
 use linerate_experiment::{DutKind, DutSpec, ExpectedLoss, PortEnd};
 use linerate_report::{CapturePort, Dut};
 
+use crate::switches::SwitchSource;
 use crate::topology::{MemoryPath, Topology, TopologySpec};
 
 use switch::Program;
@@ -150,6 +151,22 @@ impl Path {
         match self {
             Self::Namespaces(topology) | Self::Captured(topology, _) => Some(topology),
             Self::Ports { .. } | Self::Memory(_) | Self::InProcess => None,
+        }
+    }
+
+    /// The namespaces, to change where their work runs.
+    pub fn topology_mut(&mut self) -> Option<&mut Topology> {
+        match self {
+            Self::Namespaces(topology) | Self::Captured(topology, _) => Some(topology),
+            Self::Ports { .. } | Self::Memory(_) | Self::InProcess => None,
+        }
+    }
+
+    /// What counts on a path of shared memory, where somebody does.
+    pub fn switch(&self) -> Option<&SwitchSource> {
+        match self {
+            Self::Memory(path) => path.switch.as_ref(),
+            _ => None,
         }
     }
 }

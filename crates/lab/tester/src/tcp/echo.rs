@@ -3,9 +3,9 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use linerate_experiment::EchoOrder;
+use linerate_experiment::{EchoOrder, EchoStack};
 use linerate_port::Drops;
-use linerate_report::{EchoPoint, SessionAccount, SessionLoss};
+use linerate_report::{EchoPoint, EchoesFound, SessionAccount, SessionLoss};
 use linerate_sys::{clock, random};
 use linerate_tcp::{App, CloseReason, Conn, ConnectOptions, Counters, Io, ListenOptions};
 
@@ -167,18 +167,8 @@ pub struct EchoSpec<'a> {
 /// What it found.
 #[derive(Debug)]
 pub struct EchoOutcome {
-    /// One for each order.
-    pub points: Vec<EchoPoint>,
-    /// Connections set up for a second of a core's time.
-    pub set_up_per_core_second: f64,
-    /// Connections closed for a second of a core's time.
-    pub torn_down_per_core_second: f64,
-    /// Where the connections went.
-    pub connections: SessionAccount,
-    /// Resident bytes of a connection.
-    pub bytes_per_connection: Option<f64>,
-    /// Resident bytes of this process, huge pages included, when all connections stood and had echoed.
-    pub resident_bytes: Option<u64>,
+    /// Connections and echoes. What these come to for each GHz is the caller's to set.
+    pub found: EchoesFound,
     /// Segments that the client sent and received, the server's too. The kernel sends packets of its own on interfaces, which do not count.
     pub packets: [(u64, u64); 2],
     /// Packets that the ports lost.
@@ -227,20 +217,19 @@ fn measure(pair: &mut Echoes, spec: &EchoSpec<'_>, resident_before: usize) -> Re
     let each = |cost: Cost| spec.connections as f64 * 1e9 / cost.core_ns.max(1) as f64;
     let app = pair.client.datapath.app();
     let counts = (spec.connections as u64, app.connected as u64, app.closed);
-    let connections = account(counts, app.lost, "ended before they were closed")?;
-    Ok(EchoOutcome {
-        points,
-        connections,
-        resident_bytes: Some(resident as u64),
+    let connection_account = account(counts, app.lost, "ended before they were closed")?;
+    let bytes_per_connection = standing as f64 / spec.connections as f64;
+    let found = EchoesFound {
+        stack: EchoStack::Linerate.name().to_owned(),
+        connections: spec.connections as u64,
+        connection_account,
         set_up_per_core_second: each(set_up),
         torn_down_per_core_second: each(torn_down),
-        bytes_per_connection: (spec.connections >= BYTES_TOLD_FROM)
-            .then_some(standing as f64 / spec.connections as f64),
-        packets,
-        drops,
-        cpu: CpuTimes::read()?.since(&cpu_before),
-        notes: Vec::new(),
-    })
+        bytes_per_connection: (spec.connections >= BYTES_TOLD_FROM).then_some(bytes_per_connection),
+        resident_bytes: Some(resident as u64),
+        points,
+    };
+    Ok(EchoOutcome { found, packets, drops, cpu: CpuTimes::read()?.since(&cpu_before), notes: Vec::new() })
 }
 
 /// The account of connections or bytes: `(intended, begun, completed)`, of those that are neither up to `lost` were lost to a known cause.

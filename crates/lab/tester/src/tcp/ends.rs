@@ -5,29 +5,19 @@ use std::net::{IpAddr, Ipv4Addr};
 use linerate_ip::{AddressRange, IpConfig};
 use linerate_mem::{Pool, PoolConfig};
 use linerate_port::{OpenError, OpenOptions, Port, PortSpec};
+use linerate_ports::HEADERS;
 use linerate_sys::clock;
 use linerate_wire::MacAddress;
 
 use super::PairError;
 use crate::can_send;
-use linerate_testbed::topology::{
-    Cut, GENERATOR_LINK, LINK_PREFIX_LEN, LinkAddresses, MemoryPath, RECEIVER_LINK, Side, Topology,
-};
+use linerate_testbed::dut::Path;
+use linerate_testbed::topology::{Cut, GENERATOR_LINK, LINK_PREFIX_LEN, LinkAddresses, RECEIVER_LINK, Side};
 
 /// Frames of the pool of both ends.
 const FRAMES: usize = 32_768;
 /// How long the other side of shared memory may take to come.
 const PEER_NS: u64 = 20_000_000_000;
-
-/// What the ends are joined to.
-pub enum Joined<'a> {
-    /// Interfaces of namespaces, opened as ports of this kind.
-    Namespaces(&'a Topology, &'a str),
-    /// Shared memory.
-    Memory(&'a MemoryPath),
-    /// A link inside this process.
-    Pipe,
-}
 
 /// Both ends: the client's, the server's.
 pub struct Ends {
@@ -39,50 +29,53 @@ pub struct Ends {
     /// Whether checksums are left to whom the packets go to: to nobody inside this process, and to the kernel where it takes them.
     pub(super) offloads: bool,
     mtu: u16,
+    /// What joins them, in words.
+    words: String,
 }
 
 impl Ends {
-    /// Opens the ports.
+    /// Opens the ports at both ends of the path that a device was built on, whatever joins them; interfaces as ports of this kind.
     ///
     /// # Errors
-    /// What could not be opened; nobody came to the other end of shared memory.
-    pub fn open(joined: &Joined<'_>, mtu: u16) -> Result<Ends, PairError> {
+    /// What could not be opened; nobody came to the other end of shared memory; the path has no two ends of the lab's own making.
+    pub fn open(path: &Path, kind: &str, mtu: u16) -> Result<Ends, PairError> {
         let pool = Pool::new(PoolConfig { frames: FRAMES, ..PoolConfig::default() })?;
         let open = |spec: &PortSpec| -> Result<Box<dyn Port>, OpenError> {
             // What a receive ring keeps back for a whole block would be in every round trip.
             Ok(linerate_ports::open_device(spec, &OpenOptions::low_latency(), &pool)?.into_port())
         };
-        let offloads = match joined {
-            Joined::Namespaces(topology, kind) => {
-                linerate_ports::offloads(&PortSpec::new(kind, topology.generator.interface.name))
-            }
-            Joined::Memory(_) => false,
-            Joined::Pipe => true,
-        };
-        let (mut ports, routed) = match joined {
-            Joined::Namespaces(topology, kind) => {
+        let (mut routed, mut offloads) = (false, false);
+        let (ports, words) = match path {
+            Path::Namespaces(topology) => {
                 let at = |side: &Side| -> Result<Vec<Box<dyn Port>>, PairError> {
                     let spec = PortSpec::new(kind, side.interface.name);
                     Ok(vec![side.namespace.run(|| open(&spec))??])
                 };
-                let routed = topology.dut.as_ref().is_some_and(|dut| dut.forwarding.cut == Cut::Routed);
-                ([at(&topology.generator)?, at(&topology.receiver)?], routed)
+                routed = topology.dut.as_ref().is_some_and(|dut| dut.forwarding.cut == Cut::Routed);
+                offloads = linerate_ports::offloads(&PortSpec::new(kind, topology.generator.interface.name));
+                ([at(&topology.generator)?, at(&topology.receiver)?], kind.to_owned())
             }
-            Joined::Memory(path) => {
+            Path::Memory(path) => {
                 let [client, server] = &path.ends;
                 // A client of memif asks again until its server is there, so the server's end comes first.
                 let server = vec![open(&server.sends)?, open(&server.receives)?];
-                ([vec![open(&client.sends)?, open(&client.receives)?], server], false)
+                let mut ports = [vec![open(&client.sends)?, open(&client.receives)?], server];
+                meet(&mut ports)?;
+                (ports, format!("shared memory, {HEADERS} bytes of headers"))
             }
-            Joined::Pipe => {
+            Path::InProcess => {
                 let [client, server] = linerate_ports::pipe("tcp", &pool);
-                ([vec![client], vec![server]], false)
+                offloads = true;
+                ([vec![client], vec![server]], "a link inside this process".to_owned())
             }
+            Path::Captured(..) | Path::Ports { .. } => return Err(PairError::NoEnds),
         };
-        if matches!(joined, Joined::Memory(_)) {
-            meet(&mut ports)?;
-        }
-        Ok(Ends { pool, ports, routed, offloads, mtu })
+        Ok(Ends { pool, ports, routed, offloads, mtu, words })
+    }
+
+    /// What joins them, in words.
+    pub fn describe(&self) -> &str {
+        &self.words
     }
 
     /// The configuration of the layer below TCP: of the client with the addresses from `first` on, or of the server.

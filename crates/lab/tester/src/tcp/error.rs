@@ -26,6 +26,9 @@ pub enum PairError {
     /// Nobody came to the other end of shared memory.
     #[error("nobody came to the other end of shared memory; the process there has to serve its sockets")]
     Lonely,
+    /// The device passes nothing on, or its path ends in ports of the host.
+    #[error("TCP needs a device that carries packets between two ends of the lab's own making")]
+    NoEnds,
     /// The server cannot be reached.
     #[error("no connection could be made through the device before the load began; does it carry IPv4 and ARP?")]
     Unreachable,

@@ -14,7 +14,7 @@ pub mod peers;
 mod sessions;
 pub mod udp_loop;
 
-pub use ends::{Ends, Joined};
+pub use ends::Ends;
 pub use error::PairError;
 pub use pair::Pair;
 pub use sessions::{SessionLoad, SessionOutcome, SessionSpec, run as run_sessions};

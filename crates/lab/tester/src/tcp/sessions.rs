@@ -11,7 +11,7 @@ use linerate_programs::load::{
 };
 use linerate_programs::serve::{Addresses, Echo};
 use linerate_programs::{OverStack, Program};
-use linerate_report::{Counted, Latency, Loss, SessionAccount, SessionLoss};
+use linerate_report::{Counted, Loss, SessionAccount, SessionLoss, SessionPoint};
 use linerate_sys::{clock, random};
 use linerate_tcp::{ConnectOptions, Counters, State};
 
@@ -74,18 +74,8 @@ pub struct SessionSpec<'a> {
 /// What became of it.
 #[derive(Debug)]
 pub struct SessionOutcome {
-    /// Connections.
-    pub connections: SessionAccount,
-    /// Requests.
-    pub requests: SessionAccount,
-    /// Requests that were answered within the duration, for each second.
-    pub answered_per_second: f64,
-    /// Times of handshakes.
-    pub handshake: Option<Latency>,
-    /// Times of answers.
-    pub answer: Option<Latency>,
-    /// Segments that both stacks sent again.
-    pub retransmitted: u64,
+    /// What became of connections, requests and packets. Its load is the caller's to set.
+    pub point: SessionPoint,
     /// Where the packets went.
     pub ledger: Ledger,
     /// What the cores did.
@@ -230,17 +220,19 @@ fn trial(
     notes.extend(client.meters().refusals.iter().map(|(why, count)| format!("{count} connections not begun: {why}")));
     let meters = client.meters();
     let sent_again = |counters: &[Counters; 2]| counters.iter().map(|counters| counters.retrans_segs).sum::<u64>();
-    Ok(SessionOutcome {
+    let account_of_packets = &ledger.account;
+    let point = SessionPoint {
+        load: 0.0,
         connections: account(&connections),
         requests: account(&requests),
         answered_per_second: meters.answered as f64 * 1e9 / client.measured_ns(clock::now_ns()).max(1) as f64,
         handshake: Delays::of_thread(&meters.handshakes).latency(),
         answer: Delays::of_thread(&meters.latency).latency(),
         retransmitted: sent_again(&counters) - sent_again(&counters_before),
-        ledger,
-        cpu,
-        notes,
-    })
+        packets_lost: account_of_packets.lost().iter().filter(|loss| loss.packets > 0).cloned().collect(),
+        packets_unexplained: account_of_packets.unexplained(),
+    };
+    Ok(SessionOutcome { point, ledger, cpu, notes })
 }
 
 /// One connection, which both stacks learn their neighbours by: else the first packets of a load would wait for answers to ARP.

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use linerate_ip::UdpId;
 use linerate_port::Drops;
-use linerate_report::SessionAccount;
+use linerate_report::UdpFound;
 use linerate_sys::{clock, random};
 use linerate_tcp::{App, CloseReason, Conn, Io};
 
@@ -66,12 +66,8 @@ impl App for Returns {
 /// What it found.
 #[derive(Debug)]
 pub struct UdpOutcome {
-    /// Cycles a second, both ends together.
-    pub per_second: f64,
-    /// Cycles for a second of a core's time, both ends together.
-    pub per_core_second: f64,
-    /// Datagrams: sent by both ends, and received.
-    pub datagrams: SessionAccount,
+    /// Cycles and datagrams. What they come to for each GHz is the caller's to set.
+    pub found: UdpFound,
     /// Datagrams that the first end sent and received, the second's too.
     pub packets: [(u64, u64); 2],
     /// Packets that the ports lost.
@@ -126,14 +122,14 @@ fn measure(pair: &mut Loop, duration_ns: u64) -> Result<UdpOutcome, PairError> {
     let (sent, received) = (client.sent + server.sent, client.received + server.received);
     let drops = drops_since(&pair.drops()?, &drops_before);
     let lost = drops.iter().map(|drops| drops.packets).sum();
-    Ok(UdpOutcome {
+    let found = UdpFound {
         per_second: done * 1e9 / cost.wall_ns.max(1) as f64,
         per_core_second: done * 1e9 / cost.core_ns.max(1) as f64,
+        per_ghz: None,
+        window: WINDOW,
         datagrams: account((sent, sent, received), lost, "by a port")?,
-        packets,
-        drops,
-        cpu: CpuTimes::read()?.since(&cpu_before),
-    })
+    };
+    Ok(UdpOutcome { found, packets, drops, cpu: CpuTimes::read()?.since(&cpu_before) })
 }
 
 /// Waits for the datagrams that are on their way. A switch between the ends may have to wait for a core, so what has not arrived after

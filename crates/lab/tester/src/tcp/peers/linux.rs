@@ -4,6 +4,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 
+use linerate_experiment::EchoStack;
 use linerate_sys::epoll::{Epoll, raise_open_files};
 use linerate_sys::netdev::Netdev;
 use linerate_sys::netns::NetNs;
@@ -48,7 +49,7 @@ pub fn run(spec: &EchoSpec<'_>) -> Result<EchoOutcome, PairError> {
     server.sockets.epoll.add(server.listener.as_fd(), LISTENER)?;
     let client =
         LinuxClient { sockets: client, turns: Turns::new(spec.connections), to_open: 0, next_close: 0, closed: 0 };
-    let outcome = measure(client, server, spec)?;
+    let outcome = measure(client, server, (EchoStack::Linux, spec))?;
     let note = "Linux: over a veth pair of its own, checksums left out by it, received in the sender's context";
     Ok(EchoOutcome { notes: vec![note.to_owned()], ..outcome })
 }

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use linerate_experiment::EchoOrder;
-use linerate_report::EchoPoint;
+use linerate_experiment::{EchoOrder, EchoStack};
+use linerate_report::{EchoPoint, EchoesFound};
 use linerate_sys::clock;
 
 use crate::tcp::PairError;
@@ -128,13 +128,18 @@ fn read(text: &str, spec: &EchoSpec<'_>, cpu: CpuTimes) -> Option<EchoOutcome> {
     let [client_sent, client_received, server_sent, server_received] = numbers(text, "packets")?;
     let each = |core_ns: f64| spec.connections as f64 * 1e9 / core_ns.max(1.0);
     let counts = (spec.connections as u64, connected as u64, closed as u64);
-    Some(EchoOutcome {
-        points: spec.orders.iter().map(point).collect::<Option<Vec<_>>>()?,
-        connections: account(counts, 0, "").ok()?,
+    let found = EchoesFound {
+        stack: EchoStack::Lwip.name().to_owned(),
+        connections: spec.connections as u64,
+        connection_account: account(counts, 0, "").ok()?,
         set_up_per_core_second: each(set_up_ns),
         torn_down_per_core_second: each(closing_ns),
         bytes_per_connection: None,
         resident_bytes: None,
+        points: spec.orders.iter().map(point).collect::<Option<Vec<_>>>()?,
+    };
+    Some(EchoOutcome {
+        found,
         packets: [(client_sent as u64, client_received as u64), (server_sent as u64, server_received as u64)],
         drops: Vec::new(),
         cpu,

@@ -1,7 +1,7 @@
 //! The echo test over two ends of any stack.
 
-use linerate_experiment::EchoOrder;
-use linerate_report::EchoPoint;
+use linerate_experiment::{EchoOrder, EchoStack};
+use linerate_report::{EchoPoint, EchoesFound};
 use linerate_sys::clock;
 
 use crate::tcp::PairError;
@@ -82,7 +82,7 @@ pub(super) trait Client: End {
 pub(super) fn measure<C: Client, S: End>(
     mut client: C,
     mut server: S,
-    spec: &EchoSpec<'_>,
+    (stack, spec): (EchoStack, &EchoSpec<'_>),
 ) -> Result<EchoOutcome, PairError> {
     let cpu_before = CpuTimes::read()?;
     let wanted = spec.connections;
@@ -104,13 +104,18 @@ pub(super) fn measure<C: Client, S: End>(
     let (connected, closed) = client.counts();
     let each = |cost: Cost| wanted as f64 * 1e9 / cost.core_ns.max(1) as f64;
     let counts = (wanted as u64, connected as u64, closed as u64);
-    Ok(EchoOutcome {
-        points,
-        connections: account(counts, 0, "")?,
+    let found = EchoesFound {
+        stack: stack.name().to_owned(),
+        connections: wanted as u64,
+        connection_account: account(counts, 0, "")?,
         set_up_per_core_second: each(set_up),
         torn_down_per_core_second: each(torn_down),
         bytes_per_connection: None,
         resident_bytes: None,
+        points,
+    };
+    Ok(EchoOutcome {
+        found,
         packets: [(sent.sent, sent.received), (received.sent, received.received)],
         drops: Vec::new(),
         cpu: CpuTimes::read()?.since(&cpu_before),

@@ -1,6 +1,7 @@
 //! smoltcp over the ports of the cell: an interface at each end, and a socket with two small buffers for each connection. Each of its rounds
 //! looks at every socket, so it is made for few connections.
 
+use linerate_experiment::EchoStack;
 use linerate_mem::{Batch, Pool};
 use linerate_port::Port;
 use linerate_sys::clock;
@@ -55,7 +56,7 @@ pub fn run(ends: &mut Ends, spec: &EchoSpec<'_>) -> Result<EchoOutcome, PairErro
     server.active = server.handles.len();
     client.active = 0;
     let client = SmoltcpClient { side: client, turns: Turns::new(spec.connections), next_close: 0 };
-    let outcome = measure(client, Server(server), spec)?;
+    let outcome = measure(client, Server(server), (EchoStack::Smoltcp, spec))?;
     let checksums = if trusted { "left out" } else { "in software" };
     let note = format!("smoltcp 0.14: checksums {checksums}, buffers of {BUFFER_BYTES} bytes");
     Ok(EchoOutcome { notes: vec![note], ..outcome })
