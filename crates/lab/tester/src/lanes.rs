@@ -282,7 +282,7 @@ mod tests {
             port,
             plan: SenderPlan {
                 streams: vec![(stream.clone(), 1)],
-                schedule: schedule.clone(),
+                schedule,
                 batch: BATCH_DEFAULT,
                 first_sequence: 0,
                 in_turn: true,
