@@ -153,7 +153,7 @@ pub fn pipe_bridge_pipe(core: usize, packets: u64) -> Run {
 }
 
 /// Two threads with a bridge each, joined by two pipes to a circle: what the first one takes from one pipe it puts into the other,
-/// from which the second one takes it and puts it into the first again. Nothing is made, filled or given back: [`ROUND`] packets
+/// from which the second one takes it and puts it into the first again. Nothing is made, filled or given back: `ROUND` packets
 /// from each pipe go round, as with two threads of testpmd io between two rings. Counts each time that a bridge passed a packet on.
 pub fn pipes_circle(cores: [usize; 2], packets: u64) -> Run {
     let mut pool = pool();

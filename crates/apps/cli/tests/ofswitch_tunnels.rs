@@ -243,12 +243,12 @@ fn open_vswitch_is_the_far_end_of_a_gre_tunnel_with_keys_by_entry() {
 }
 
 /// Packets of a stream in a tunnel.
-const SENT: u64 = 500;
+const SENT: u64 = 200;
 
 /// Sends packets in a tunnel from the switch's namespace to the far end's address: `inside` are the layers in the outer IPv4, and what is set.
-fn send_in_tunnel(site: &Site, inside: &str) {
+fn send_in_tunnel(site: &Site, inside: &str, count: u64) {
     let line = format!(
-        "send packet:u1 --gateway 192.0.2.2 --count {SENT} --rate 5kpps --size 200 -q --set ipv4.source=192.0.2.1 \
+        "send packet:u1 --gateway 192.0.2.2 --count {count} --rate 1kpps --size 200 -q --set ipv4.source=192.0.2.1 \
          --set ipv4.destination=192.0.2.2 --layers ethernet/ipv4/{inside}"
     );
     Run::start_in(&site.switch, &line).end().expect_code(0);
@@ -257,10 +257,17 @@ fn send_in_tunnel(site: &Site, inside: &str) {
 /// A key or number that the other end knows, one that it does not, and then the first again: how many packets of each kind of tunnel come out of it, by
 /// `received`.
 fn assert_taken_apart(site: &Site, inside: &str, set: &str, received: impl Fn() -> u64) {
+    // Open vSwitch takes a while to see that the outer address is its own.
+    wait_until(&format!("a packet in {inside}"), || {
+        send_in_tunnel(site, &format!("{inside} --set {set}=42"), 1);
+        received() > 0
+    });
+    std::thread::sleep(Duration::from_millis(200));
     let before = received();
     for (key, so_far) in [(42, SENT), (43, SENT), (42, 2 * SENT)] {
-        send_in_tunnel(site, &format!("{inside} --set {set}={key}"));
-        wait_until(&format!("{so_far} packets in {inside}"), || received() - before >= so_far);
+        send_in_tunnel(site, &format!("{inside} --set {set}={key}"), SENT);
+        let what = format!("{so_far} packets in {inside}");
+        wait_until(&what, || received() - before >= so_far);
         assert_eq!(received() - before, so_far, "{inside}, {set} {key}");
     }
 }
@@ -287,7 +294,7 @@ fn what_send_sends_in_tunnels_comes_out_of_devices_of_the_kernel() {
         let made = command(&site.far, &format!("ip link add t0 type {kind} {options}")).expect("ip");
         let complaint = String::from_utf8_lossy(&made.stderr).into_owned();
         if complaint.contains("Unknown device type") {
-            eprintln!("skipped: this kernel has no {kind} devices");
+            eprintln!("skipped in part: this kernel has no {kind} devices");
             continue;
         }
         assert!(made.status.success(), "{kind}: {complaint}");
@@ -298,34 +305,49 @@ fn what_send_sends_in_tunnels_comes_out_of_devices_of_the_kernel() {
 }
 
 #[test]
-fn what_send_sends_in_gre_comes_out_of_open_vswitch() {
+fn what_send_sends_in_gre_and_geneve_comes_out_of_open_vswitch() {
     let Some(site) = Site::new() else { return };
     let folder = tempfile::tempdir().expect("a folder");
     let Some(daemons) = open_vswitch(&site, folder.path()) else { return };
+    let tunnel = |name: &str, kind: &str, port: u32| {
+        format!(
+            "-- add-port br-int {name} -- set interface {name} type={kind} options:remote_ip=192.0.2.1 options:key=42 \
+             ofport_request={port}"
+        )
+    };
     for words in [
-        "add-br br-phy -- set bridge br-phy datapath_type=netdev -- add-port br-phy u2",
-        "add-br br-int -- set bridge br-int datapath_type=netdev fail_mode=secure -- add-port br-int p2 \
-         -- set interface p2 ofport_request=1 -- add-port br-int t -- set interface t type=gre \
-         options:remote_ip=192.0.2.1 options:key=42 ofport_request=2",
+        "add-br br-phy -- set bridge br-phy datapath_type=netdev -- add-port br-phy u2".to_owned(),
+        format!(
+            "add-br br-int -- set bridge br-int datapath_type=netdev fail_mode=secure -- add-port br-int p2 \
+             -- set interface p2 ofport_request=1 {} {}",
+            tunnel("t1", "gre", 2),
+            tunnel("t2", "geneve", 3)
+        ),
     ] {
-        assert!(succeeds(&site.far, &vsctl(folder.path(), words)), "ovs-vsctl {words}");
+        assert!(succeeds(&site.far, &vsctl(folder.path(), &words)), "ovs-vsctl {words}");
     }
     for line in ["ip address add 192.0.2.2/24 dev br-phy", "ip link set br-phy up"] {
         let Some(()) = run(&site.far, line) else { return };
     }
+    // The kernel would answer for the address with its own interface below the bridge, too, and packets to that one are not for the tunnels.
+    let only_the_bridge = || std::fs::write("/proc/sys/net/ipv4/conf/all/arp_ignore", "1");
+    site.far.run(only_the_bridge).expect("enter").expect("answers of the interface that has the address alone");
     // Counted are the entries' packets: what h2 receives can have others among it.
     let ofctl = |words: &str| {
         format!("ovs-ofctl -O OpenFlow13 {words}")
             .replace("BRIDGE", &format!("{}/br-int.mgmt", folder.path().display()))
     };
-    let line = ofctl("add-flow BRIDGE in_port=2,actions=output:1");
-    assert!(succeeds(&site.far, &line), "{line}");
-    let received = || {
-        let output = command(&site.far, &ofctl("dump-flows BRIDGE in_port=2")).expect("ovs-ofctl");
+    for port in [2, 3] {
+        let line = ofctl(&format!("add-flow BRIDGE in_port={port},actions=output:1"));
+        assert!(succeeds(&site.far, &line), "{line}");
+    }
+    let received = |port: u32| {
+        let output = command(&site.far, &ofctl(&format!("dump-flows BRIDGE in_port={port}"))).expect("ovs-ofctl");
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let packets = text.split_once("n_packets=").and_then(|(_, rest)| rest.split(',').next()?.parse().ok());
         packets.unwrap_or_else(|| panic!("no count in {text}"))
     };
-    assert_taken_apart(&site, "gre/ethernet/ipv4/udp", "gre.key", received);
+    assert_taken_apart(&site, "gre/ethernet/ipv4/udp", "gre.key", || received(2));
+    assert_taken_apart(&site, "udp/geneve/ethernet/ipv4/udp", "geneve.vni", || received(3));
     drop(daemons);
 }
