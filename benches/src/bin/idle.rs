@@ -156,7 +156,7 @@ impl Switch {
         let mut command = Command::new(&program);
         command.args(["switch", "--name", "idle", "--quiet"]).env("XDG_RUNTIME_DIR", folder).stdin(Stdio::null());
         if let Some(core) = core {
-            command.args(["--core", &core.to_string()]);
+            command.args(["--cores", &core.to_string()]);
         }
         for name in ["a", "b"] {
             command.arg("--port").arg(format!("{name}=memif:{}", folder.join(name).display()));
