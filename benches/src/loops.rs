@@ -169,7 +169,7 @@ pub const LOOPS: [Loop; 64] = [
         name: "gen_null_two_cores",
         what: "the same, a generator on each of two cores",
         threads: 2,
-        run: |cores, packets| on_two_cores(cores, |_, core| gen_null(core, Traffic::Fixed, packets / 2)),
+        run: |cores, packets| on_two_cores(cores, [(); 2], |core, ()| gen_null(core, Traffic::Fixed, packets / 2)),
     },
     Loop {
         name: "gen_null_flows",

@@ -52,15 +52,15 @@ impl Stopwatch {
     }
 }
 
-/// Two threads, which begin together, each with its number and core: the packets of both, in the time of the slower one.
-pub fn on_two_cores(cores: [usize; 2], work: impl Fn(usize, usize) -> Run + Sync) -> Run {
+/// Two threads, which begin together, each with a core and what it works on: the packets of both, in the time of the slower one.
+pub fn on_two_cores<T: Send>(cores: [usize; 2], [first, second]: [T; 2], work: impl Fn(usize, T) -> Run + Sync) -> Run {
     let start = Barrier::new(2);
     let runs = std::thread::scope(|scope| {
-        let threads = [0, 1].map(|number| {
+        let threads = [(cores[0], first), (cores[1], second)].map(|(core, own)| {
             let (start, work) = (&start, &work);
             scope.spawn(move || {
                 start.wait();
-                work(number, cores[number])
+                work(core, own)
             })
         });
         threads.map(|thread| thread.join().expect("a thread of a bench"))

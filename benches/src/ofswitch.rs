@@ -1,7 +1,5 @@
 //! The engine of the OpenFlow switch alone: batches that are in the cache go in at port 1 and are taken out at port 2.
 
-use std::sync::Mutex;
-
 use linerate_mem::{Batch, Pool, PoolConfig};
 use linerate_openflow::{
     Action, Field, FlowCommand, FlowFlags, FlowMod, GROUP_ANY, Instruction, Match, NO_BUFFER, PortConfig, PortNumber,
@@ -202,11 +200,8 @@ pub fn engine_two_cores(cores: [usize; 2], load: Load, packets: u64, alone: bool
     }
     let last = switches.len() - 1;
     let second = worker(&mut switches[last], Pair(3), load, &pool);
-    let [first, second] = [first, second].map(|forwarder| Mutex::new(Some(forwarder)));
-    let run = on_two_cores(cores, |number, core| {
-        let forwarder = [&first, &second][number].lock().expect("no worker panics").take();
-        drive(core, forwarder.expect("a worker is driven once"), load, packets / 2, pool.clone())
-    });
+    let run =
+        on_two_cores(cores, [first, second], |core, forwarder| drive(core, forwarder, load, packets / 2, pool.clone()));
     switches.iter().for_each(assert_all_left);
     run
 }

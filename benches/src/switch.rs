@@ -2,7 +2,6 @@
 //! received, read, and their frames given back.
 
 use std::hint::black_box;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use linerate_gen::Histogram;
@@ -138,14 +137,9 @@ pub fn engine_two_cores(cores: [usize; 2], load: Load, packets: u64, alone: bool
     let mut first = Switch::new(config(), &pool).expect("a valid shape");
     let second = if alone { Switch::new(config(), &pool) } else { first.another_worker() };
     let second = second.expect("a valid shape");
-    let [first, second] = [first, second].map(|switch| Mutex::new(Some(switch)));
-    on_two_cores(cores, |number, core| {
-        let switch = [&first, &second][number].lock().expect("no worker panics").take();
-        let mut switch = switch.expect("a worker is driven once");
-        match number {
-            0 => worker::<0>(core, load, packets / 2, &mut switch, pool.clone()),
-            _ => worker::<2>(core, load, packets / 2, &mut switch, pool.clone()),
-        }
+    on_two_cores(cores, [(0, first), (1, second)], |core, (number, mut switch)| match number {
+        0 => worker::<0>(core, load, packets / 2, &mut switch, pool.clone()),
+        _ => worker::<2>(core, load, packets / 2, &mut switch, pool.clone()),
     })
 }
 
