@@ -22,7 +22,7 @@ pub struct StreamFlags {
     /// Bytes on the wire, FCS included: 64, a list 64,128, a range 64-1518[/STEP], imix, imix-csit, or a mix 64:7,594:4,1518:1
     #[arg(short = 'l', long, value_name = "SIZE", help_heading = "Packets")]
     size: Option<String>,
-    /// Layers from the outside in [default: ethernet/ipv4/udp]; also vlan, qinq, mpls, ipv6, tcp, icmp, icmpv6, vxlan
+    /// Layers from the outside in [default: ethernet/ipv4/udp]; also vlan, qinq, mpls, ipv6, tcp, icmp, icmpv6, vxlan, gre, geneve
     #[arg(long, value_name = "A/B/C", help_heading = "Packets")]
     layers: Option<String>,
     /// Sets a field: ipv4.destination=192.0.2.1, ethernet.destination=02:00:00:00:00:07, vlan#2.id=100
