@@ -33,6 +33,11 @@ impl Datapath for Switch {
     }
 
     #[inline]
+    fn wants_tx_time(&self) -> bool {
+        true
+    }
+
+    #[inline]
     fn tx_done(&mut self, to: PortIndex, packets: usize, now_ns: u64) {
         match self.binding(to) {
             Some(Binding { port, kind: BindingKind::Port }) => self.tx_done_at(PortIndex(port), packets, Some(now_ns)),

@@ -55,9 +55,15 @@ pub trait Datapath {
     /// pool of `to`: a datapath between ports of different pools copies packets in `input`.
     fn output(&mut self, to: PortIndex) -> Option<&mut Batch>;
 
-    /// Notes that port `to` took the first `packets` packets of its output at time `now_ns`, which may be later than the time of the
-    /// round. A packet of several slots counts once.
+    /// Notes that port `to` took the first `packets` packets of its output. A packet of several slots counts once. `now_ns` is when they
+    /// left, which may be later than the time of the round, if the datapath [asks for it](Datapath::wants_tx_time), else 0.
     fn tx_done(&mut self, to: PortIndex, packets: usize, now_ns: u64);
+
+    /// True if [`Datapath::tx_done`] needs the time, for example to say how long packets waited. The worker then reads its clock once
+    /// more in each round that sends: some 25 ns, which two batches of 32 packets feel.
+    fn wants_tx_time(&self) -> bool {
+        false
+    }
 
     /// Number of packets in the output of `to`, by the datapath's own count: those that it put there, less those that `tx_done`
     /// reported and those that it dropped. A packet of several slots counts once.

@@ -298,7 +298,7 @@ impl<D: Datapath> Worker<D> {
                 Ok(0) => self.stuck(index, now_ns),
                 Ok(taken) => {
                     // The time at which packets leave is read once a round.
-                    if sent_ns == 0 {
+                    if sent_ns == 0 && self.datapath.wants_tx_time() {
                         sent_ns = clock::now_ns();
                     }
                     attached.unflushed = true;
@@ -330,7 +330,8 @@ impl<D: Datapath> Worker<D> {
         let left = self.datapath.output(index).map_or(0, |batch| batch.totals().packets);
         let taken = self.datapath.waiting(index).saturating_sub(left) as usize;
         if taken > 0 {
-            self.datapath.tx_done(index, taken, clock::now_ns());
+            let now_ns = if self.datapath.wants_tx_time() { clock::now_ns() } else { 0 };
+            self.datapath.tx_done(index, taken, now_ns);
         }
         if let Some(attached) = self.ports.get_mut(index) {
             attached.unflushed |= taken > 0;

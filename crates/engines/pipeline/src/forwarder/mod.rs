@@ -433,6 +433,11 @@ impl Datapath for Forwarder {
         Some(&mut egress.batch)
     }
 
+    #[inline]
+    fn wants_tx_time(&self) -> bool {
+        true
+    }
+
     fn tx_done(&mut self, to: PortIndex, packets: usize, now_ns: u64) {
         let core = &mut self.core;
         let Some(Some(binding)) = core.bindings.get_mut(usize::from(to.0)) else { return };
