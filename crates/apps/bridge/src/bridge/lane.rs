@@ -132,6 +132,7 @@ impl Bridge {
         self.exits.iter().find(|exit| exit.to == to)
     }
 
+    #[inline]
     fn exit_mut(&mut self, to: PortIndex) -> Option<&mut Exit> {
         self.exits.iter_mut().find(|exit| exit.to == to)
     }
