@@ -1,4 +1,4 @@
-//! Tables that fit: columns of text are wrapped, columns of numbers never; what is still too wide becomes a list.
+//! Tables that fit: columns of text are wrapped between words, columns of numbers never; what is still too wide becomes a list.
 
 use super::page::{Page, Style, characters, clean, wrap};
 
@@ -65,34 +65,28 @@ impl Table {
         }
     }
 
-    fn natural_widths(&self) -> Vec<usize> {
-        let header = |name: &str| if self.has_header { characters(name) } else { 0 };
+    /// What each column takes at most, by what `of` says of a text.
+    fn widths_by(&self, of: impl Fn(&str) -> usize) -> Vec<usize> {
+        let header = |name: &str| if self.has_header { of(name) } else { 0 };
         let cells = |column: usize| {
-            self.rows
-                .iter()
-                .filter_map(move |row| row.get(column))
-                .map(|cell| characters(&cell.text))
-                .max()
-                .unwrap_or(0)
+            let cells = self.rows.iter().filter_map(|row| row.get(column));
+            cells.map(|cell| of(&cell.text)).max().unwrap_or(0)
         };
         self.columns.iter().enumerate().map(|(column, (name, _))| header(name).max(cells(column))).collect()
     }
 
-    /// Takes room from the widest column of text until all fits.
+    /// Takes room from the widest column of text that is wider than its longest word, until all fits; `None` if it cannot.
     fn widths(&self, columns: usize) -> Option<Vec<usize>> {
-        let mut widths = self.natural_widths();
+        let mut widths = self.widths_by(characters);
+        let words = self.widths_by(longest_word);
         while total(&widths) > columns {
             let excess = total(&widths) - columns;
-            let texts =
-                || self.columns.iter().enumerate().filter(|(_, (_, set))| *set == Set::Text).map(|(index, _)| index);
-            let widest = texts().max_by_key(|index| widths[*index])?;
-            let next = texts().filter(|index| *index != widest).map(|index| widths[index]).max().unwrap_or(0);
+            let texts = || (0..widths.len()).filter(|index| self.columns[*index].1 == Set::Text);
+            let least = |index: usize| words[index].max(TEXT_COLUMNS_MIN);
+            let widest = texts().filter(|index| widths[*index] > least(*index)).max_by_key(|index| widths[*index])?;
             let width = widths[widest];
-            let floor = next.saturating_sub(1).max(TEXT_COLUMNS_MIN).max(width.saturating_sub(excess));
-            if floor >= width {
-                return None;
-            }
-            widths[widest] = floor;
+            let next = texts().map(|index| widths[index]).filter(|other| *other < width).max().unwrap_or(0);
+            widths[widest] = next.min(width - 1).max(least(widest)).max(width.saturating_sub(excess));
         }
         Some(widths)
     }
@@ -142,10 +136,19 @@ fn total(widths: &[usize]) -> usize {
     MARGIN + widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1)
 }
 
-/// Spaces in front show what belongs to what; all lines of the cell keep them.
+/// The longest word of a cell, with the spaces that all lines of the cell keep in front.
+fn longest_word(text: &str) -> usize {
+    indent(text) + text.split_whitespace().map(characters).max().unwrap_or(0)
+}
+
+/// Spaces in front show what belongs to what.
+fn indent(text: &str) -> usize {
+    characters(text) - characters(text.trim_start_matches(' '))
+}
+
+/// All lines of the cell keep the spaces in front.
 fn wrap_keeping_indent(text: &str, width: usize) -> Vec<String> {
-    let indent = characters(text) - characters(text.trim_start_matches(' '));
-    let indent = indent.min(width / 2);
+    let indent = indent(text).min(width / 2);
     wrap(text, width - indent).into_iter().map(|line| format!("{:indent$}{line}", "")).collect()
 }
 
@@ -178,6 +181,20 @@ mod tests {
     fn text_is_wrapped_and_numbers_are_not() {
         let text = printed(&table(), 40);
         assert!(text.contains("  the receive queue of dut0 is     1,234\n  full\n"), "{text}");
+    }
+
+    #[test]
+    fn a_word_is_not_cut_while_another_column_can_give_room() {
+        let mut table = Table::new(vec![("cell", Set::Text), ("published", Set::Text), ("here", Set::Number)]);
+        let cell = "ofswitch-memif-0/60/10000/one-way";
+        table.row(vec![Cell::new(cell), Cell::new("122,404,375 of 267,858,000 received"), Cell::new("1.1 Mpps")]);
+        for columns in [57, 60, 70, 80] {
+            let text = printed(&table, columns);
+            assert!(text.contains(cell) && text.contains("122,404,375"), "{columns}:\n{text}");
+            assert!(text.lines().all(|line| characters(line) <= columns), "{columns}:\n{text}");
+        }
+        // No column can give more.
+        assert!(printed(&table, 56).starts_with(&format!("  cell       {cell}\n")));
     }
 
     #[test]
