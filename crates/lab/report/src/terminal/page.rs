@@ -98,7 +98,12 @@ pub(crate) fn clean(text: &str) -> String {
     text.chars().map(|letter| if is_harmful(letter) { '\u{fffd}' } else { letter }).collect()
 }
 
-/// Breaks a text at spaces, and words that are too long anywhere. At least one line.
+/// Parts of a word that may stand in lines of their own: those of a path, each with the slash behind it.
+pub(crate) fn parts(word: &str) -> impl Iterator<Item = &str> {
+    word.split_inclusive('/')
+}
+
+/// Breaks a text at spaces, words that are too long behind slashes, and what is still too long anywhere. At least one line.
 pub(crate) fn wrap(text: &str, columns: usize) -> Vec<String> {
     let columns = columns.max(1);
     let mut lines = Vec::new();
@@ -114,13 +119,19 @@ pub(crate) fn wrap(text: &str, columns: usize) -> Vec<String> {
             line.push(' ');
             used += 1;
         }
-        for letter in word.chars() {
-            if used == columns {
+        for part in parts(word) {
+            if used > 0 && used + characters(part) > columns {
                 lines.push(std::mem::take(&mut line));
                 used = 0;
             }
-            line.push(letter);
-            used += 1;
+            for letter in part.chars() {
+                if used == columns {
+                    lines.push(std::mem::take(&mut line));
+                    used = 0;
+                }
+                line.push(letter);
+                used += 1;
+            }
         }
     }
     if used > 0 || lines.is_empty() {
@@ -137,6 +148,7 @@ mod tests {
     fn wrapping() {
         assert_eq!(wrap("one two three", 7), ["one two", "three"]);
         assert_eq!(wrap("abcdefghij kl", 4), ["abcd", "efgh", "ij", "kl"]);
+        assert_eq!(wrap("one ovs-dpdk-0/60/1x100/one-way", 15), ["one", "ovs-dpdk-0/60/", "1x100/one-way"]);
         assert_eq!(wrap("", 4), [""]);
         assert_eq!(wrap("a\x1b[2Jb", 20), ["a\u{fffd}[2Jb"]);
     }

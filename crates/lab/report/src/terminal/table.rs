@@ -1,6 +1,6 @@
 //! Tables that fit: columns of text are wrapped between words, columns of numbers never; what is still too wide becomes a list.
 
-use super::page::{Page, Style, characters, clean, wrap};
+use super::page::{Page, Style, characters, clean, parts, wrap};
 
 const GAP: usize = 2;
 const MARGIN: usize = 2;
@@ -75,10 +75,17 @@ impl Table {
         self.columns.iter().enumerate().map(|(column, (name, _))| header(name).max(cells(column))).collect()
     }
 
-    /// Takes room from the widest column of text that is wider than its longest word, until all fits; `None` if it cannot.
+    /// Widths with which all fits: no word is broken, or else words with slashes behind these; `None` if neither is enough.
     fn widths(&self, columns: usize) -> Option<Vec<usize>> {
+        let words = |text: &str| text.split_whitespace().map(characters).max();
+        let parts = |text: &str| text.split_whitespace().flat_map(parts).map(characters).max();
+        self.widths_from(columns, words).or_else(|| self.widths_from(columns, parts))
+    }
+
+    /// Takes room from the widest column of text that is wider than the longest part of its texts, as `part` says, until all fits.
+    fn widths_from(&self, columns: usize, part: impl Fn(&str) -> Option<usize>) -> Option<Vec<usize>> {
         let mut widths = self.widths_by(characters);
-        let words = self.widths_by(longest_word);
+        let words = self.widths_by(|text| indent(text) + part(text).unwrap_or(0));
         while total(&widths) > columns {
             let excess = total(&widths) - columns;
             let texts = || (0..widths.len()).filter(|index| self.columns[*index].1 == Set::Text);
@@ -119,10 +126,13 @@ impl Table {
         }
     }
 
-    /// Each row as lines of `name  value`.
+    /// Each row as lines of `name  value`; an empty line before the next row.
     fn print_list(&self, page: &mut Page) {
         let indent = MARGIN + GAP + self.columns.iter().map(|(name, _)| characters(name)).max().unwrap_or(0);
-        for row in &self.rows {
+        for (number, row) in self.rows.iter().enumerate() {
+            if number > 0 {
+                page.gap();
+            }
             for ((name, _), cell) in self.columns.iter().zip(row) {
                 if !cell.text.trim().is_empty() {
                     page.paragraph(&format!("{:MARGIN$}{name}", ""), indent, cell.style, &cell.text);
@@ -134,11 +144,6 @@ impl Table {
 
 fn total(widths: &[usize]) -> usize {
     MARGIN + widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1)
-}
-
-/// The longest word of a cell, with the spaces that all lines of the cell keep in front.
-fn longest_word(text: &str) -> usize {
-    indent(text) + text.split_whitespace().map(characters).max().unwrap_or(0)
 }
 
 /// Spaces in front show what belongs to what.
@@ -188,13 +193,15 @@ mod tests {
         let mut table = Table::new(vec![("cell", Set::Text), ("published", Set::Text), ("here", Set::Number)]);
         let cell = "ofswitch-memif-0/60/10000/one-way";
         table.row(vec![Cell::new(cell), Cell::new("122,404,375 of 267,858,000 received"), Cell::new("1.1 Mpps")]);
-        for columns in [57, 60, 70, 80] {
+        for columns in [58, 60, 70, 80] {
             let text = printed(&table, columns);
             assert!(text.contains(cell) && text.contains("122,404,375"), "{columns}:\n{text}");
             assert!(text.lines().all(|line| characters(line) <= columns), "{columns}:\n{text}");
         }
-        // No column can give more.
-        assert!(printed(&table, 56).starts_with(&format!("  cell       {cell}\n")));
+        // No column can give more, so that the cell's name goes on behind a slash.
+        let text = printed(&table, 57);
+        assert!(text.contains("\n  ofswitch-memif-0/60/10000/  ") && text.contains("\n  one-way  "), "{text}");
+        assert!(printed(&table, 40).starts_with("  cell       ofswitch-memif-0/60/10000/\n"), "{}", printed(&table, 40));
     }
 
     #[test]
@@ -202,6 +209,7 @@ mod tests {
         let mut table = Table::new(vec![("a", Set::Number), ("b", Set::Number)]);
         let number = "18,446,744,073,709,551,615";
         table.row(vec![Cell::new(number), Cell::new(number)]);
-        assert_eq!(printed(&table, 40), format!("  a  {number}\n  b  {number}\n"));
+        table.row(vec![Cell::new("1"), Cell::new("2")]);
+        assert_eq!(printed(&table, 40), format!("  a  {number}\n  b  {number}\n\n  a  1\n  b  2\n"));
     }
 }
