@@ -55,13 +55,13 @@ impl fmt::Display for Errors {
 
 /// Collects errors while a file is read.
 #[derive(Debug, Default)]
-pub(crate) struct Log {
+pub struct Log {
     noted: RefCell<Vec<(Range<usize>, String)>>,
 }
 
 impl Log {
     /// Notes an error about the bytes `span` of the text.
-    pub(crate) fn error(&self, span: Range<usize>, message: impl Into<String>) {
+    pub fn error(&self, span: Range<usize>, message: impl Into<String>) {
         self.noted.borrow_mut().push((span, message.into()));
     }
 

@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use linerate_experiment::{
-    Direction, DutKind, DutSpec, ExpectedLoss, Experiment, NextHop, PortEnd, TesterPorts, TopologyKind,
-};
+use linerate_experiment::{Direction, DutSpec, Experiment, NextHop, PortEnd, TesterPorts, TopologyKind};
 use linerate_report::{Account, CacheLine, Dut, Environment, ExperimentTrial, Loss, Results, TestResult, Trial, units};
 use linerate_sys::{affinity, signal};
 
@@ -14,7 +12,8 @@ use super::lab_tcp::TcpRig;
 use super::observed::{core_use, moved};
 use super::plan::CellPlan;
 use super::testbed::{Reset, Testbed, TestbedError, TestbedFactory, TrialRequest, TrialResult, rate_pps};
-use linerate_testbed::dut::{self, Device, Shown};
+use linerate_testbed::dut::none::Direct;
+use linerate_testbed::dut::{self, Device, ExpectedLoss, Shown};
 use linerate_testbed::environment;
 use linerate_testbed::placement::Mode;
 use linerate_testbed::topology::{LinkKind, TopologySpec};
@@ -69,7 +68,7 @@ impl<'a> Lab<'a> {
             flows: cell.flows.clone(),
             both_ways: cell.direction == Direction::BothWays,
             is_warm: false,
-            places_device: tester.topology.is_some() || over_memory && dut.kind != DutKind::None,
+            places_device: tester.topology.is_some() || over_memory && !dut.kind.is_direct(),
             over_memory,
             tester,
             chosen,
@@ -156,7 +155,7 @@ impl TestbedFactory for Lab<'_> {
     }
 
     fn open_baseline<'b>(&'b mut self, cell: &CellPlan<'_>) -> Option<Result<Box<dyn Testbed + 'b>, TestbedError>> {
-        let has_none = is_of_tcp(self.experiment) || cell.dut.kind == DutKind::None;
+        let has_none = is_of_tcp(self.experiment) || cell.dut.kind.is_direct();
         let ends = match (&self.experiment.topology, &self.experiment.baseline_ports) {
             (TopologyKind::Namespaces, _) => TopologyKind::Namespaces,
             (TopologyKind::Ports { .. }, Some(ports)) => {
@@ -171,7 +170,7 @@ impl TestbedFactory for Lab<'_> {
         if self.kept.as_ref().is_some_and(|(before, _)| !before.dut.kind.sleeps_at_rest()) {
             self.kept = None;
         }
-        let none = DutSpec { name: "baseline".into(), kind: DutKind::None };
+        let none = DutSpec { name: "baseline".into(), kind: Direct.into() };
         Some(self.open_with(cell, &none, &ends).map(|testbed| Box::new(testbed) as Box<dyn Testbed + 'b>))
     }
 

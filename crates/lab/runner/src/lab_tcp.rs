@@ -1,6 +1,6 @@
 //! TestbedFactory whose ends are TCP stacks of the tester: what tests of connections, of requests and of echoes are made on.
 
-use linerate_experiment::{DirectLink, DutKind, EchoOrder, EchoStack, Experiment, FlowSpec, TesterPorts, TopologyKind};
+use linerate_experiment::{DirectLink, EchoOrder, EchoStack, Experiment, FlowSpec, TesterPorts, TopologyKind};
 use linerate_port::Drops;
 use linerate_report::{
     Account, CORE_CLOCK_MEASURED, Counted, Dut, Environment, ExperimentTrial, Loss, Noise, SessionPoint, Stalls,
@@ -45,7 +45,7 @@ pub(super) struct TcpRig<'a> {
 
 /// What joins the ends of a cell; `None`: interfaces.
 fn direct_link(cell: &CellPlan<'_>) -> Option<DirectLink> {
-    let ports = cell.tester.filter(|_| cell.dut.kind == DutKind::None);
+    let ports = cell.tester.filter(|_| cell.dut.kind.is_direct());
     ports.and_then(TesterPorts::direct_link).or(cell.dut.kind.shares_memory().then_some(DirectLink::SharedMemory))
 }
 
@@ -75,7 +75,7 @@ impl<'a> TcpRig<'a> {
             topology.place_again(chosen.placement).map_err(|error| cannot(&error))?;
         }
         let sources = path.topology().map(CounterSources::open).transpose().map_err(|error| cannot(&error))?;
-        let has_device = cell.dut.kind != DutKind::None;
+        let has_device = !cell.dut.kind.is_direct();
         let flows = cell.flows.clone();
         let clock_ghz = core_clock::measured_ghz();
         Ok(TcpRig { clock_ghz, device, path, sources, ends, flows, chosen, has_device, experiment })

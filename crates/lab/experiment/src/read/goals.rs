@@ -2,7 +2,7 @@
 
 use toml::de::DeValue;
 
-use crate::read::section::{self, SHARE_BELOW_1, Section, Value, is_share_below_1, shown_ns};
+use crate::section::{self, SHARE_BELOW_1, Section, Value, is_share_below_1, shown_ns};
 use crate::{LossGoal, Search, words};
 
 const GOALS_MAX: usize = 16;

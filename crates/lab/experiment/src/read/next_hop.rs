@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use toml::de::DeValue;
 
 use crate::NextHop;
-use crate::read::section::{self, Section};
+use crate::section::{self, Section};
 
 const EXPECTED: &str =
     "expected an Ethernet address as \"02:00:00:00:00:01\", or { gateway = \"198.18.0.1\", own = \"198.18.0.2\" }";

@@ -3,7 +3,7 @@
 use toml::de::DeValue;
 
 use crate::SizeSpec;
-use crate::read::section::{self, Section, Value};
+use crate::section::{self, Section, Value};
 use crate::{error::Log, words};
 
 /// Bytes of the frame check sequence.

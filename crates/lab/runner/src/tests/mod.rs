@@ -6,8 +6,11 @@ mod sessions;
 
 use std::io;
 
-use linerate_experiment::{DutKind, Experiment, SwitchPorts, parse};
+use linerate_experiment::{DutKind, Experiment};
 use linerate_report::{Cell, Finding, Results, TestResult};
+use linerate_testbed::dut::parse;
+use linerate_testbed::dut::switch::Switch;
+use linerate_testbed::dut::switch_ports::SwitchPorts;
 
 use super::plan::Plan;
 use super::{End, Event, RunError, Store, begin, matches_pattern, reached, run};
@@ -135,12 +138,12 @@ fn a_placement_on_cores_is_a_dimension() {
 #[test]
 fn a_path_of_shared_memory_has_a_baseline_of_its_own() {
     let (mut experiment, file) = experiment("", THROUGHPUT);
-    experiment.duts[1].kind = DutKind::Switch(SwitchPorts::Memif);
+    experiment.duts[1].kind = DutKind::from(Switch(SwitchPorts::Memif));
     let mut testbeds = MadeUp::new(500_000.0, 2_000_000.0);
     let (_, end, _) = all(&experiment, &file, &mut testbeds);
     assert!(matches!(end, Ok(End::Complete)));
     assert_eq!(testbeds.baselines, 2);
-    experiment.duts[1].kind = DutKind::Switch(SwitchPorts::Xdp);
+    experiment.duts[1].kind = DutKind::from(Switch(SwitchPorts::Xdp));
     let mut testbeds = MadeUp::new(500_000.0, 2_000_000.0);
     all(&experiment, &file, &mut testbeds).1.expect("a run");
     assert_eq!(testbeds.baselines, 1);

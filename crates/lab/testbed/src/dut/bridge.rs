@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use linerate_experiment::TopologyKind;
+use linerate_experiment::DutSettings;
+use linerate_experiment::section::Section;
 use linerate_report::Dut;
 use linerate_sys::netdev::Netdev;
 
+use super::kind::{Settings, one};
 use super::links::{self, Links};
 use super::stations::Stations;
 use super::{Built, Device, DutError, Path, kernel_release};
@@ -16,10 +18,26 @@ use crate::topology::{Forwarding, Topology, TopologySpec};
 /// The bridge's own interface.
 const BRIDGE_INTERFACE: &str = "lr-br";
 
-pub(super) fn build(spec: &TopologySpec) -> Result<Built, DutError> {
-    if spec.ends != TopologyKind::Namespaces {
-        return Err(DutError::Unsupported("the kernel bridge needs the topology `namespaces`".into()));
+/// The Linux kernel's bridge.
+#[derive(Debug, PartialEq)]
+pub struct Bridge;
+
+impl DutSettings for Bridge {}
+
+impl Settings for Bridge {
+    const WORD: &str = "bridge";
+    const ABOUT: &str = "the Linux kernel's bridge";
+
+    fn read(_: &Section<'_>) -> Vec<(String, Self)> {
+        one(Self)
     }
+
+    fn build(&self, path: &TopologySpec) -> Result<Built, DutError> {
+        build(path)
+    }
+}
+
+fn build(spec: &TopologySpec) -> Result<Built, DutError> {
     let topology = Topology::switched(spec, Forwarding::switched())?;
     let links = Links::of(&topology, spec)?;
     join(&links)?;
@@ -36,7 +54,7 @@ pub(super) fn build(spec: &TopologySpec) -> Result<Built, DutError> {
         .flatten()
         .map_or("not in this kernel".to_owned(), |value| format!("{value} (the kernel's default)"));
     configuration.insert("bridge-nf-call-iptables".into(), filtering);
-    let mut device = Bridge { links, stations, configuration };
+    let mut device = BridgeDevice { links, stations, configuration };
     device.learn()?;
     Ok(Built { path: Path::Namespaces(Box::new(topology)), device: Box::new(device) })
 }
@@ -54,13 +72,13 @@ fn join(links: &Links) -> Result<(), DutError> {
     Ok(())
 }
 
-struct Bridge {
+struct BridgeDevice {
     links: Links,
     stations: Stations,
     configuration: BTreeMap<String, String>,
 }
 
-impl Device for Bridge {
+impl Device for BridgeDevice {
     fn describe(&self) -> Dut {
         Dut { name: "Linux kernel bridge".into(), version: kernel_release(), configuration: self.configuration.clone() }
     }

@@ -3,16 +3,24 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use linerate_experiment::{Command, TopologyKind};
+use linerate_experiment::section::Section;
+use linerate_experiment::{DutSettings, TopologyKind, shell_line};
 use linerate_report::Dut;
 use linerate_sys::netns::NetNs;
 use linerate_sys::process::Process;
+use linerate_units::nearest;
 
+use super::kind::{Settings, one};
 use super::links::{self, Links};
 use super::tools::{Place, died};
 use super::{Built, Device, DutError, Path, readings};
 use crate::topology::{EGRESS_INTERFACE, Forwarding, INGRESS_INTERFACE, Topology, TopologySpec};
 
+/// What `start` can be.
+const EXAMPLE: &str = "[\"forwarder\", \"{in}\", \"{out}\"]";
+/// Longest and usual wait until it is ready.
+const READY_NS_MAX: u64 = 600_000_000_000;
+const READY_NS: u64 = 10_000_000_000;
 /// Between two tries of the ready probe.
 const PROBE_GAP: Duration = Duration::from_millis(20);
 /// How long a device may take to stop when it was asked to.
@@ -20,7 +28,86 @@ const STOP_MAX: Duration = Duration::from_secs(5);
 /// Longest run of the counters command: it is run around every trial.
 const COUNTERS_MAX: Duration = Duration::from_secs(10);
 
-pub(super) fn build(command: &Command, spec: &TopologySpec) -> Result<Built, DutError> {
+/// A program as a device. In every word `{in}` and `{out}` stand for the names of the two interfaces. It is started in the DUT's
+/// namespace without a shell.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Command {
+    /// Starts it; ends when the device is stopped.
+    pub start: Vec<String>,
+    /// Ends with status 0 once it is ready; tried until `ready_ns` is over. Empty: ready at once.
+    pub ready: Vec<String>,
+    /// Longest wait for that.
+    pub ready_ns: u64,
+    /// Prints `name value` lines; run before and after each trial. Empty: none.
+    pub counters: Vec<String>,
+    /// Stops it; empty: SIGTERM, then SIGKILL.
+    pub stop: Vec<String>,
+    /// Prints its version in the first line. Empty: none.
+    pub version: Vec<String>,
+}
+
+impl DutSettings for Command {
+    fn commands(&self) -> Vec<String> {
+        [&self.start, &self.ready, &self.counters, &self.stop, &self.version]
+            .into_iter()
+            .filter_map(|words| shell_line(words))
+            .collect()
+    }
+}
+
+impl Settings for Command {
+    const WORD: &str = "command";
+    const ABOUT: &str = "any program that takes the two interfaces";
+    const TOPOLOGIES: &[&str] = &["namespaces", "ports"];
+
+    fn read(table: &Section<'_>) -> Vec<(String, Self)> {
+        let words = |key| {
+            let words = table.texts(key).unwrap_or_default();
+            if words.first().is_some_and(String::is_empty) {
+                table.error(key, format!("`{key}` begins with an empty word; expected the program's name"));
+            }
+            words
+        };
+        table.needed("start", EXAMPLE);
+        let start = words("start");
+        if start.is_empty() && table.has("start") {
+            table.error("start", format!("`start` is empty; expected a program and its arguments, as {EXAMPLE}"));
+        }
+        for key in ["start", "ready", "counters", "stop", "version"] {
+            check_placeholders(table, key);
+        }
+        one(Self {
+            start,
+            ready: words("ready"),
+            ready_ns: table.span_ns("ready_within", 1_000_000..=READY_NS_MAX).unwrap_or(READY_NS),
+            counters: words("counters"),
+            stop: words("stop"),
+            version: words("version"),
+        })
+    }
+
+    fn build(&self, path: &TopologySpec) -> Result<Built, DutError> {
+        build(self, path)
+    }
+}
+
+/// `{in}` and `{out}` are all that is put into words; other braces are the program's own (`awk "{print}"`).
+fn check_placeholders(table: &Section<'_>, key: &'static str) {
+    let Some(words) = table.value(key).and_then(|value| value.get_ref().as_array()) else { return };
+    for value in words.iter() {
+        let Some(word) = value.get_ref().as_str() else { continue };
+        for part in word.split('{').skip(1) {
+            let Some((name, _)) = part.split_once('}') else { continue };
+            let meant = nearest(name, &["in", "out"]).filter(|meant| *meant != name);
+            if let Some(meant) = meant {
+                let message = format!("`{{{name}}}` is put nowhere; did you mean \"{{{meant}}}\"?");
+                table.log.error(value.span(), message);
+            }
+        }
+    }
+}
+
+fn build(command: &Command, spec: &TopologySpec) -> Result<Built, DutError> {
     let name = name_of(command)?;
     let (path, links, command) = match &spec.ends {
         TopologyKind::Namespaces => {

@@ -1,50 +1,75 @@
 //! Devices under test: each is built between two ends, says what it is, counts, can be looked after and reset.
 //!
 //! ```text
+//!   parse(text) -> Experiment:    devices with their settings, each read by its kind
 //!   build(spec, path) -> Path:   the ends between which a tester sends and counts
 //!                        Device: what stands between them; it lives as long as the value
 //! ```
 //!
 //! What each kind is, needs and sets is in docs/duts.md.
 
-mod bridge;
-mod capture;
+pub mod bridge;
+pub mod capture;
 mod captured;
-mod command;
+pub mod command;
 mod error;
-mod external;
-mod firewall;
-mod flow_table;
+pub mod external;
+pub mod flow_table;
 mod folder;
+mod kind;
 mod links;
-mod none;
-mod ofswitch;
-mod ovs;
+pub mod none;
+pub mod ofswitch;
+pub mod ovs;
 mod own;
+mod own_switch;
 mod ping;
-mod pipe;
+pub mod pipe;
 mod readings;
-mod router;
+pub mod router;
 mod stations;
-mod switch;
+pub mod switch;
+pub mod switch_ports;
 mod tools;
-mod xdp;
+pub mod xdp;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use linerate_experiment::{DutKind, DutSpec, ExpectedLoss, PortEnd};
+use linerate_experiment::{DutSpec, Errors, Experiment, PortEnd};
 use linerate_report::{CapturePort, Dut};
 
 use crate::switches::SwitchSource;
 use crate::topology::{MemoryPath, Topology, TopologySpec};
 
-use switch::Program;
-
 pub use captured::{Capture, Captured};
 pub use error::DutError;
+pub use kind::Kind;
 pub use ping::ping;
+
+/// Every kind, in the order in which messages list them. A kind is a file or a folder of its own beside this one, and its row here.
+pub static KINDS: [Kind; 11] = [
+    Kind::of::<router::Router>(),
+    Kind::of::<bridge::Bridge>(),
+    Kind::of::<xdp::XdpForwarder>(),
+    Kind::of::<ovs::OpenVswitch>(),
+    Kind::of::<ofswitch::OfSwitch>(),
+    Kind::of::<switch::Switch>(),
+    Kind::of::<capture::Capture>(),
+    Kind::of::<pipe::Pipe>(),
+    Kind::of::<command::Command>(),
+    Kind::of::<external::External>(),
+    Kind::of::<none::Direct>(),
+];
+
+/// Reads an experiment file with devices of these kinds, as [`linerate_experiment::parse`] does.
+///
+/// # Errors
+/// Everything that is wrong, each with its line and column.
+pub fn parse(text: &str, file_name: &str) -> Result<Experiment, Errors> {
+    linerate_experiment::parse(text, file_name, &KINDS.each_ref().map(|kind| kind.reader))
+}
 
 /// What stands between the two ends of a path. Dropping it stops it and leaves nothing behind.
 pub trait Device: Send {
@@ -115,6 +140,15 @@ pub trait Device: Send {
     fn mode(&self) -> Option<String> {
         None
     }
+}
+
+/// Where packets are expected to be lost, and why: beginnings of the words of a ledger's row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExpectedLoss {
+    /// Where.
+    pub place: String,
+    /// Why.
+    pub cause: String,
 }
 
 /// What a command of a device showed.
@@ -196,19 +230,8 @@ pub struct Built {
 /// # Errors
 /// What is missing and what to do about it; what could not be set. Nothing stays behind.
 pub fn build(spec: &DutSpec, path: &TopologySpec) -> Result<Built, DutError> {
-    match &spec.kind {
-        DutKind::Router(firewall) => router::build(firewall, path),
-        DutKind::Bridge => bridge::build(path),
-        DutKind::XdpForwarder => xdp::build(path),
-        DutKind::Pipe => pipe::build(path),
-        DutKind::Command(command) => command::build(command, path),
-        DutKind::External { description, counters } => external::build(description, counters, path),
-        DutKind::None => none::build(path),
-        DutKind::OpenVswitch(switch) => ovs::build(*switch, path),
-        DutKind::OfSwitch(switch) => switch::build(Program::OfSwitch(switch.entries), switch.ports, path),
-        DutKind::Switch(ports) => switch::build(Program::Switch, *ports, path),
-        DutKind::Capture(capture) => capture::build(*capture, path),
-    }
+    let built = KINDS.iter().find_map(|kind| (kind.build)(&spec.kind, path));
+    built.unwrap_or_else(|| Err(DutError::Unsupported(format!("{:?} is no device of the lab", spec.kind))))
 }
 
 /// Removes the files of devices whose process was killed; each name with the error that kept it, if one did.
@@ -219,4 +242,30 @@ pub(crate) fn remove_left_behind() -> Vec<(String, Option<std::io::Error>)> {
 /// The release of the running kernel.
 fn kernel_release() -> Option<String> {
     std::fs::read_to_string("/proc/sys/kernel/osrelease").ok().map(|text| text.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_has_a_name_of_its_own_topologies_that_there_are_and_a_row_in_the_documentation() {
+        let document = include_str!("../../../../../docs/duts.md");
+        let words = KINDS.each_ref().map(|kind| kind.reader.word);
+        for (number, Kind { reader, about, .. }) in KINDS.iter().enumerate() {
+            assert!(!words[..number].contains(&reader.word), "{} is there twice", reader.word);
+            assert!(!about.is_empty() && about.len() < 110, "{about}");
+            let fits = |word: &&str| ["namespaces", "ports", "in-process"].contains(word);
+            assert!(!reader.topologies.is_empty() && reader.topologies.iter().all(fits), "{}", reader.word);
+            assert!(document.contains(&format!("| `{}`", reader.word)), "docs/duts.md has no row of {}", reader.word);
+        }
+    }
+
+    #[test]
+    fn a_device_between_the_wrong_ends_says_where_it_fits() {
+        let spec = DutSpec { name: "x".into(), kind: command::Command::default().into() };
+        let path = TopologySpec { ends: linerate_experiment::TopologyKind::InProcess, ..TopologySpec::default() };
+        let error = build(&spec, &path).err().expect("refused").to_string();
+        assert_eq!(error, "the DUT command needs the topology `namespaces` or `ports`");
+    }
 }

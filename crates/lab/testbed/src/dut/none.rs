@@ -2,14 +2,40 @@
 
 use std::collections::BTreeMap;
 
-use linerate_experiment::TopologyKind;
+use linerate_experiment::section::Section;
+use linerate_experiment::{DutSettings, TopologyKind};
 use linerate_report::Dut;
 
 use super::folder::Folder;
+use super::kind::{Settings, one};
 use super::{Built, Device, DutError, Path};
 use crate::topology::{LinkKind, MemoryPath, Topology, TopologySpec};
 
-pub(super) fn build(spec: &TopologySpec) -> Result<Built, DutError> {
+/// No device.
+#[derive(Debug, PartialEq)]
+pub struct Direct;
+
+impl DutSettings for Direct {
+    fn is_direct(&self) -> bool {
+        true
+    }
+}
+
+impl Settings for Direct {
+    const WORD: &str = "none";
+    const ABOUT: &str = "no device: the two ends joined directly, which is what a baseline measures";
+    const TOPOLOGIES: &[&str] = &["namespaces", "ports", "in-process"];
+
+    fn read(_: &Section<'_>) -> Vec<(String, Self)> {
+        one(Self)
+    }
+
+    fn build(&self, path: &TopologySpec) -> Result<Built, DutError> {
+        build(path)
+    }
+}
+
+fn build(spec: &TopologySpec) -> Result<Built, DutError> {
     let mut folder = None;
     let path = match &spec.ends {
         TopologyKind::Namespaces if spec.link == LinkKind::Memif => {
@@ -26,16 +52,16 @@ pub(super) fn build(spec: &TopologySpec) -> Result<Built, DutError> {
         Path::Memory(_) => "one memif interface, a queue pair each way".to_owned(),
         Path::InProcess => "one in-process link each way".to_owned(),
     };
-    Ok(Built { path, device: Box::new(Direct { joined, _folder: folder }) })
+    Ok(Built { path, device: Box::new(DirectLink { joined, _folder: folder }) })
 }
 
-struct Direct {
+struct DirectLink {
     joined: String,
     /// Of the socket, where there is one.
     _folder: Option<Folder>,
 }
 
-impl Device for Direct {
+impl Device for DirectLink {
     fn describe(&self) -> Dut {
         let configuration = BTreeMap::from([("link".to_owned(), self.joined.clone())]);
         Dut { name: "none: the ends joined directly".into(), version: None, configuration }

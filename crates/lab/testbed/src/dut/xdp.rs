@@ -7,10 +7,12 @@ use std::collections::BTreeMap;
 
 use linerate_bpf::programs::forward::Forward;
 use linerate_bpf::{AttachMode, BpfError, XdpLink};
-use linerate_experiment::TopologyKind;
+use linerate_experiment::DutSettings;
+use linerate_experiment::section::Section;
 use linerate_report::Dut;
 use linerate_sys::netdev::Netdev;
 
+use super::kind::{Settings, one};
 use super::links::{self, Links};
 use super::{Built, Device, DutError, Path, kernel_release};
 use crate::topology::{Forwarding, Interface, Remainder, Side, Topology, TopologySpec};
@@ -18,10 +20,26 @@ use crate::topology::{Forwarding, Interface, Remainder, Side, Topology, Topology
 /// From this MTU on frames can be in several buffers.
 const MTU_ONE_BUFFER: u32 = 3_000;
 
-pub(super) fn build(spec: &TopologySpec) -> Result<Built, DutError> {
-    if spec.ends != TopologyKind::Namespaces {
-        return Err(DutError::Unsupported("the XDP forwarder needs the topology `namespaces`".into()));
+/// An XDP program that redirects what arrives on one link to the other.
+#[derive(Debug, PartialEq)]
+pub struct XdpForwarder;
+
+impl DutSettings for XdpForwarder {}
+
+impl Settings for XdpForwarder {
+    const WORD: &str = "xdp-forwarder";
+    const ABOUT: &str = "an XDP program that redirects what arrives on one link to the other; root only";
+
+    fn read(_: &Section<'_>) -> Vec<(String, Self)> {
+        one(Self)
     }
+
+    fn build(&self, path: &TopologySpec) -> Result<Built, DutError> {
+        build(path)
+    }
+}
+
+fn build(spec: &TopologySpec) -> Result<Built, DutError> {
     if spec.dut_cores.len() > 1 {
         return Err(DutError::Unsupported("the XDP forwarder works where its queue's thread does: on one core".into()));
     }

@@ -12,11 +12,11 @@
 mod lines;
 mod receiving;
 mod session;
+mod settings;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use linerate_experiment::{Capture, CaptureTool, TopologyKind};
 use linerate_report::{CapturePort, Dut};
 
 use super::folder::Folder;
@@ -27,15 +27,14 @@ use crate::topology::{EGRESS_INTERFACE, Forwarding, INGRESS_INTERFACE, Topology,
 use receiving::Receiving;
 use session::Session;
 
+pub use settings::{Capture, CaptureCores, CaptureTool, Reception};
+
 const NAME: &str = "Linerate capture";
 /// Bytes of a file, and of all files of a trial: they are in the folder of temporary files.
 const FILE_BYTES: u64 = 64 << 20;
 const FILES_BYTES: u64 = 256 << 20;
 
-pub(super) fn build(capture: Capture, spec: &TopologySpec) -> Result<Built, DutError> {
-    if spec.ends != TopologyKind::Namespaces {
-        return Err(DutError::Unsupported("the capture needs the topology `namespaces`".into()));
-    }
+fn build(capture: Capture, spec: &TopologySpec) -> Result<Built, DutError> {
     let receiving = Receiving::of(capture, spec)?;
     let program = own::program();
     let version = Place::default().run(&[program.clone(), "--version".into()], None)?;

@@ -7,12 +7,14 @@ mod daemons;
 
 use std::collections::BTreeMap;
 
-use linerate_experiment::{FlowSwitch, SwitchPorts, TopologyKind};
+use linerate_experiment::DutSettings;
+use linerate_experiment::section::Section;
 use linerate_report::{Dut, FLOW_MATCHES};
 
-use super::flow_table::{self, ENTRIES_READ_MAX, ENTRY_MAX};
+use super::flow_table::{self, ENTRIES_READ_MAX, ENTRY_MAX, FlowSwitch};
+use super::kind::Settings;
 use super::links::{self, Links};
-use super::switch::dut_cores;
+use super::switch_ports::{SwitchPorts, dut_cores};
 use super::tools::{Place, TOOL_MAX};
 use super::{Built, Device, DutError, Path, Shown};
 use crate::switches::{SwitchSource, of_ports};
@@ -25,10 +27,41 @@ const PROGRAM: &str = "ovs-vswitchd";
 /// By which queue pair of a port the polling thread sends: the main thread has the first one.
 const POLLING_QUEUE: u32 = 1;
 
-pub(super) fn build(switch: FlowSwitch, spec: &TopologySpec) -> Result<Built, DutError> {
-    if spec.ends != TopologyKind::Namespaces {
-        return Err(DutError::Unsupported("Open vSwitch needs the topology `namespaces`".into()));
+/// Open vSwitch with a datapath in user space, started privately.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct OpenVswitch(pub FlowSwitch);
+
+impl DutSettings for OpenVswitch {
+    fn shares_memory(&self) -> bool {
+        self.0.ports == SwitchPorts::Memif
     }
+
+    fn entries(&self) -> Option<u32> {
+        Some(self.0.entries)
+    }
+
+    /// With DPDK it polls without end.
+    fn sleeps_at_rest(&self) -> bool {
+        !self.shares_memory()
+    }
+}
+
+impl Settings for OpenVswitch {
+    const WORD: &str = "openvswitch";
+    const ABOUT: &str = "Open vSwitch with a datapath in user space, started privately";
+
+    fn read(table: &Section<'_>) -> Vec<(String, Self)> {
+        let known = [("packet", SwitchPorts::Packet), ("memif", SwitchPorts::Memif)];
+        let ports = table.word("ports", "kind of Open vSwitch's ports", &known).unwrap_or_default();
+        FlowSwitch::read(table, ports).into_iter().map(|(word, switch)| (word, Self(switch))).collect()
+    }
+
+    fn build(&self, path: &TopologySpec) -> Result<Built, DutError> {
+        build(self.0, path)
+    }
+}
+
+fn build(switch: FlowSwitch, spec: &TopologySpec) -> Result<Built, DutError> {
     let (topology, at) = match switch.ports {
         SwitchPorts::Memif => (None, At::Memory { cores: dut_cores(spec) }),
         _ => {
@@ -53,7 +86,8 @@ pub(super) fn build(switch: FlowSwitch, spec: &TopologySpec) -> Result<Built, Du
         }
     };
     let entries = flow_table::lines(switch.entries, spec);
-    let device = Switch { at, daemons, version, configuration, entries, entry_count: switch.entries, settled: None };
+    let device =
+        SwitchDevice { at, daemons, version, configuration, entries, entry_count: switch.entries, settled: None };
     device.set_up()?;
     Ok(Built { path, device: Box::new(device) })
 }
@@ -90,7 +124,7 @@ impl At {
     }
 }
 
-struct Switch {
+struct SwitchDevice {
     at: At,
     daemons: Daemons,
     version: Option<String>,
@@ -103,7 +137,7 @@ struct Switch {
     settled: Option<String>,
 }
 
-impl Switch {
+impl SwitchDevice {
     /// The bridge and its two ports.
     fn set_up(&self) -> Result<(), DutError> {
         let names = [INGRESS_INTERFACE, EGRESS_INTERFACE];
@@ -155,7 +189,7 @@ impl Switch {
     }
 }
 
-impl Device for Switch {
+impl Device for SwitchDevice {
     fn describe(&self) -> Dut {
         Dut { name: NAME.into(), version: self.version.clone(), configuration: self.configuration.clone() }
     }
