@@ -58,6 +58,7 @@ fn what_is_wrong_with_a_kind_of_ones_own_is_told_with_its_place() {
         ("kind = \"toaster\"\nslots = 9", "6:9", "`slots` is 9; expected a whole number from 1 to 4"),
         ("kind = \"toaster\"\nslits = 1", "6:1", "unknown key in [[dut]] \"slits\"; expected one of name, kind, slots"),
         ("kind = \"toast\"\nslots = 1", "5:8", "unknown kind of DUT \"toast\"; expected one of toaster, kettle"),
+        ("kind = \"toastr\"\nslots = 9", "6:9", "`slots` is 9; expected a whole number from 1 to 4"),
         (
             "kind = \"kettle\"",
             "5:8",

@@ -391,8 +391,8 @@ impl<'a> LabRig<'a> {
             // A device that is reset takes its links down.
             retry.link_flaps.clear();
         }
-        let mut stalls = std::mem::take(&mut outcome.stalls);
-        stalls.unknown.extend(self.unseen.iter().cloned());
+        let mut machine = std::mem::take(&mut outcome.readings.machine);
+        machine.stalls.unknown.extend(self.unseen.iter().cloned());
         TrialResult {
             histogram: outcome.delays.as_ref().filter(|_| order.latency).map(Delays::curve).unwrap_or_default(),
             pdv_ns: outcome.delays.as_ref().filter(|_| order.latency).and_then(Delays::variation_ns),
@@ -401,14 +401,7 @@ impl<'a> LabRig<'a> {
             shown: None,
             retry,
             reset: reset.filter(|_| has_timeline).map(|how| Reset { how, outage_ns }),
-            trial: ExperimentTrial {
-                noise: outcome.noise,
-                stalls,
-                dut_counters,
-                work: std::mem::take(&mut outcome.work),
-                not_used: None,
-                trial: self.trial_report(order, outcome),
-            },
+            trial: ExperimentTrial { machine, dut_counters, not_used: None, trial: self.trial_report(order, outcome) },
         }
     }
 
@@ -435,7 +428,7 @@ impl<'a> LabRig<'a> {
             duration_ns,
             account,
             latency: outcome.delays.as_ref().filter(|_| order.latency).and_then(Delays::latency),
-            cpu: core_use(&outcome.cpu, &self.roles()),
+            cpu: core_use(&outcome.readings.cpu, &self.roles()),
             baseline_pps: None,
             notes,
         }

@@ -3,8 +3,8 @@
 use linerate_experiment::{DirectLink, EchoOrder, EchoStack, Experiment, FlowSpec, TesterPorts, TopologyKind};
 use linerate_port::Drops;
 use linerate_report::{
-    Account, CORE_CLOCK_MEASURED, Counted, Dut, Environment, ExperimentTrial, Loss, Noise, SessionPoint, Stalls,
-    TestResult, Trial, UdpFound,
+    Account, CORE_CLOCK_MEASURED, Counted, Dut, Environment, ExperimentTrial, Loss, Machine, Noise, SessionPoint,
+    Stalls, TestResult, Trial, UdpFound,
 };
 
 use super::cores::{self, Chosen};
@@ -117,14 +117,11 @@ impl<'a> TcpRig<'a> {
             }
         }
         let steal_share = Some(cpu.steal_share()).filter(|share| share.is_finite()).unwrap_or(0.0);
+        let unknown = vec!["when cores were away is not watched in tests of TCP".into()];
+        let stalls = Stalls { unknown, ..Stalls::default() };
         ExperimentTrial {
-            noise: Noise { steal_share, ..Noise::default() },
-            stalls: Stalls {
-                unknown: vec!["when cores were away is not watched in tests of TCP".into()],
-                ..Stalls::default()
-            },
+            machine: Machine { noise: Noise { steal_share, ..Noise::default() }, stalls, work: Vec::new() },
             dut_counters: Default::default(),
-            work: Vec::new(),
             not_used: None,
             trial: Trial {
                 name: order.name.clone(),

@@ -56,7 +56,7 @@ pub use delays::Delays;
 pub use endpoint::{Arrivals, Endpoint};
 pub use linerate_experiment::{NextHop, PortEnd};
 pub use load::Load;
-pub use outcome::{Interruption, Outcome, Recovery, Retry, TrialError, WayOutcome};
+pub use outcome::{Interruption, Outcome, Readings, Recovery, Retry, TrialError, WayOutcome};
 pub use phases::{Learning, Phases};
 pub use ports::PortsSpec;
 pub use traffic::{Direction, FCS_LEN, fixed_size, mean_size, plan};

@@ -52,7 +52,7 @@ fn closes(kind: DutKind, silent: Option<&str>) {
             let Some(outcome) = run(&kind, &ports.clone().both_ways(), load) else { return };
             let (ledger, what) = (&outcome.ledger, format!("{kind:?} {ports:?} {load:?}"));
             match silent.filter(|_| matches!(load, Load::Full { .. })) {
-                None => support::assert_explained(ledger, &format!("{what} {:?}", outcome.difference)),
+                None => support::assert_explained(ledger, &format!("{what} {:?}", outcome.readings.difference)),
                 Some(place) => {
                     let account = &ledger.account;
                     assert!(account.delivered() > 0 && account.unexplained() == 0, "{what}: {ledger:?}");

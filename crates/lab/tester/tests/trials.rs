@@ -23,7 +23,7 @@ fn tester(make: fn(&TopologySpec) -> Result<Topology, TopologyError>, ports: &Te
 
 fn balanced(outcome: &Outcome) {
     let account = &outcome.ledger.account;
-    assert_eq!(account.unexplained(), 0, "{:?}\n{:?}", outcome.ledger, outcome.difference);
+    assert_eq!(account.unexplained(), 0, "{:?}\n{:?}", outcome.ledger, outcome.readings.difference);
     assert!(outcome.interrupted.is_none(), "{:?}", outcome.interrupted);
     let sum = |of: fn(&linerate_report::Counted) -> u64| outcome.ways.iter().map(|way| of(&way.counted)).sum::<u64>();
     assert_eq!(

@@ -2,7 +2,7 @@
 
 use crate::read::surroundings::Place;
 use crate::section::{self, Section};
-use crate::{DutReader, DutSettings, DutSpec, TopologyKind};
+use crate::{DutReader, DutSettings, DutSpec, TopologyKind, words};
 
 /// Most devices of an experiment.
 const DUTS_MAX: usize = 100;
@@ -54,10 +54,12 @@ fn add_several(table: &Section<'_>, more: Vec<DutSpec>, duts: &mut Vec<DutSpec>)
 
 /// The devices that a table stands for; `None`: its kind is not known.
 fn read_kind(table: &Section<'_>, name: &str, place: &Place, kinds: &[DutReader]) -> Option<Vec<DutSpec>> {
-    table.needed("kind", "\"router\"")?;
+    let word = table.needed("kind", "\"router\"")?.get_ref().as_str().unwrap_or_default();
     let known: Vec<(&str, &DutReader)> = kinds.iter().map(|kind| (kind.word, kind)).collect();
     let Some(kind) = table.word("kind", "kind of DUT", &known) else {
-        // The keys of all kinds are known where the kind is not, so that one mistake is told once.
+        // Read as the kind that is meant. The keys of all others are known, so that one mistake is told once.
+        let meant = words::nearest(word, &kinds.iter().map(|kind| kind.word).collect::<Vec<_>>());
+        kinds.iter().filter(|kind| Some(kind.word) == meant).for_each(|kind| drop((kind.read)(table)));
         kinds.iter().for_each(|kind| table.probe(|table| drop((kind.read)(table))));
         return None;
     };

@@ -392,14 +392,14 @@ fn disturbed_trials_are_made_again_then_marked_and_all_are_kept() {
     let watch = &mut |event: Event<'_>| again += usize::from(matches!(event, Event::Again(_)));
     run(&experiment, &mut results, &mut testbeds, &mut Kept::default(), watch).expect("kept");
     let [only] = &results.cells[0].findings[0].trials[..] else { panic!("{results:#?}") };
-    let noise = only.noise;
+    let noise = only.machine.noise;
     assert_eq!((noise.disturbed, noise.repeated, again), (false, 0, 1), "the baseline's trial was the disturbed one");
     let mut testbeds = MadeUp { disturbed: 1_000, ..MadeUp::new(5e5, 2e6) };
     let (results, _, kept) = all(&experiment, &file, &mut testbeds);
     let [first, second, last] = &results.cells[0].findings[0].trials[..] else { panic!("{results:#?}") };
-    assert_eq!((last.noise.disturbed, last.noise.repeated, &last.not_used), (true, 2, &None));
+    assert_eq!((last.machine.noise.disturbed, last.machine.noise.repeated, &last.not_used), (true, 2, &None));
     for (number, made) in [first, second].into_iter().enumerate() {
-        assert_eq!((made.noise.disturbed, made.noise.repeated), (true, number as u32));
+        assert_eq!((made.machine.noise.disturbed, made.machine.noise.repeated), (true, number as u32));
         assert_eq!(made.trial.name, format!("{}, attempt {}", last.trial.name, number + 1));
         let why = made.not_used.as_deref().unwrap_or_default();
         assert!(why.contains("disturbed") && why.contains("1.00 s"), "{why}");
@@ -458,10 +458,10 @@ fn a_trial_in_which_a_link_of_the_testers_went_away_is_made_again_and_names_it()
     let [first, last] = &worse.cells[0].findings[0].trials[..] else { panic!("{worse:#?}") };
     let why = first.not_used.as_deref().unwrap_or_default();
     assert!(why.contains("eth9 went away once") && why.ends_with("made again"), "{why}");
-    assert_eq!((last.noise.disturbed, last.noise.repeated, &last.not_used), (false, 1, &None));
+    assert_eq!((last.machine.noise.disturbed, last.machine.noise.repeated, &last.not_used), (false, 1, &None));
     let (always, _, _) = all(&experiment, &file, &mut MadeUp { flapped: 1_000, ..MadeUp::new(5e5, 2e6) });
     let last = always.cells[0].findings[0].trials.last().expect("a trial");
-    assert_eq!((last.noise.disturbed, last.noise.repeated), (true, 1), "it is marked in the end");
+    assert_eq!((last.machine.noise.disturbed, last.machine.noise.repeated), (true, 1), "it is marked in the end");
 }
 
 #[test]
@@ -499,7 +499,10 @@ fn a_trial_whose_losses_have_no_cause_yet_is_made_again_and_says_so() {
     let asked = "made again: nobody was asked".to_owned();
     assert_eq!(notes(&results.cells[0]), [(Some(asked.clone()), vec![]), (None, vec![asked])]);
     assert_eq!(notes(&results.cells[1]), [(None, vec![])]);
-    assert!(results.cells[0].findings[0].trials.iter().all(|made| made.noise.repeated == 0), "none was disturbed");
+    assert!(
+        results.cells[0].findings[0].trials.iter().all(|made| made.machine.noise.repeated == 0),
+        "none was disturbed"
+    );
 }
 
 #[test]
