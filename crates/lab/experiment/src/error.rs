@@ -65,6 +65,12 @@ impl Log {
         self.noted.borrow_mut().push((span, message.into()));
     }
 
+    /// The same where a value is asked for: there is none.
+    pub fn refuse<T>(&self, span: Range<usize>, message: impl Into<String>) -> Option<T> {
+        self.error(span, message);
+        None
+    }
+
     /// How many were noted.
     pub(crate) fn count(&self) -> usize {
         self.noted.borrow().len()

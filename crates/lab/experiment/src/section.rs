@@ -40,10 +40,7 @@ impl<'a> Section<'a> {
     pub(crate) fn of(value: &'a Value<'a>, title: &str, log: &'a Log) -> Option<Self> {
         match value.get_ref() {
             DeValue::Table(table) => Some(Self::new(table, value.span(), title, log)),
-            _ => {
-                log.error(value.span(), format!("{title} is {}; expected a table", kind(value)));
-                None
-            }
+            _ => log.refuse(value.span(), format!("{title} is {}; expected a table", kind(value))),
         }
     }
 
@@ -99,10 +96,7 @@ impl<'a> Section<'a> {
         let value = self.value(key)?;
         match value.get_ref() {
             DeValue::Boolean(on) => Some(*on),
-            _ => {
-                self.log.error(value.span(), format!("`{key}` is {}; expected true or false", kind(value)));
-                None
-            }
+            _ => self.log.refuse(value.span(), format!("`{key}` is {}; expected true or false", kind(value))),
         }
     }
 
@@ -132,10 +126,7 @@ impl<'a> Section<'a> {
                 self.log.error(value.span(), format!("`{key}` is {text:?}; expected {least} to {most}"));
                 None
             }
-            Err(message) => {
-                self.log.error(value.span(), format!("`{key}`: {message}"));
-                None
-            }
+            Err(message) => self.log.refuse(value.span(), format!("`{key}`: {message}")),
         }
     }
 
@@ -204,8 +195,7 @@ fn quoted(value: &Value<'_>, key: &str, expected: &str, log: &Log) -> Option<Str
         DeValue::String(text) => return Some(text.to_string()),
         _ => format!("`{key}` is {}; expected {expected}", kind(value)),
     };
-    log.error(value.span(), problem);
-    None
+    log.refuse(value.span(), problem)
 }
 
 /// A whole number in the range, or an error.
@@ -222,8 +212,7 @@ pub fn integer(value: &Value<'_>, key: &str, range: RangeInclusive<u64>, log: &L
         DeValue::Integer(number) => number.to_string().chars().take(40).collect(),
         _ => kind(value).to_string(),
     };
-    log.error(value.span(), format!("`{key}` is {is}; expected a whole number from {least} to {most}"));
-    None
+    log.refuse(value.span(), format!("`{key}` is {is}; expected a whole number from {least} to {most}"))
 }
 
 pub(crate) fn number(value: &Value<'_>, key: &str, check: fn(f64) -> bool, expected: &str, log: &Log) -> Option<f64> {
@@ -242,18 +231,14 @@ pub(crate) fn number(value: &Value<'_>, key: &str, check: fn(f64) -> bool, expec
         DeValue::Float(number) => number.as_str().chars().take(40).collect(),
         _ => kind(value).to_string(),
     };
-    log.error(value.span(), format!("`{key}` is {is}; expected {expected}"));
-    None
+    log.refuse(value.span(), format!("`{key}` is {is}; expected {expected}"))
 }
 
 pub(crate) fn rate_pps(value: &Value<'_>, key: &str, log: &Log) -> Option<f64> {
     let text = quoted(value, key, "a rate in quotes, as \"1.5Mpps\"", log)?;
     match scalar::rate_pps(&text) {
         Ok(pps) => Some(pps),
-        Err(message) => {
-            log.error(value.span(), format!("`{key}`: {message}"));
-            None
-        }
+        Err(message) => log.refuse(value.span(), format!("`{key}`: {message}")),
     }
 }
 
@@ -309,6 +294,17 @@ pub fn one_or_more<T: Copy + PartialEq>(
         values.push((known, format!("-{}", shown(known))));
     }
     if values.is_empty() { vec![(default, String::new())] } else { values }
+}
+
+/// The same for words out of a list, which shows each by the first word that it has there.
+pub fn one_or_more_words<T: Copy + PartialEq>(
+    table: &Section<'_>,
+    (key, what): (&'static str, &str),
+    known: &[(&str, T)],
+    default: T,
+) -> Vec<(T, String)> {
+    let shown = |value| known.iter().find(|(_, known)| *known == value).map_or("", |(word, _)| *word).to_owned();
+    one_or_more(table, key, default, shown, |value| word(value, what, known, table.log))
 }
 
 /// A size in quotes of at least so many bytes, as `"64MiB"`, or an error.

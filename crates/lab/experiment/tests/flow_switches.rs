@@ -52,7 +52,10 @@ fn each_number_of_entries_is_a_device() {
         [("of-0", of(memif, 0)), ("of-1000", of(memif, 1_000)), ("ovs", OpenVswitch(FlowSwitch::default()).into())]
     );
     assert!(experiment.duts[0].kind.shares_memory() && !experiment.duts[2].kind.shares_memory());
-    assert_eq!((experiment.duts[1].kind.flow_entries(), experiment.duts[2].kind.flow_entries()), (1_000, 0));
+    assert_eq!(
+        (experiment.duts[1].kind.flow_entries(), experiment.duts[2].kind.flow_entries()),
+        (Some(1_000), Some(0))
+    );
 }
 
 #[test]

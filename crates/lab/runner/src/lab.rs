@@ -104,11 +104,6 @@ impl<'a> Lab<'a> {
     }
 }
 
-/// Whether TCP stacks are the ends of all its cells: tests of TCP and of packets are never in one experiment.
-fn is_of_tcp(experiment: &Experiment) -> bool {
-    experiment.tests.iter().any(|test| test.kind.is_of_tcp())
-}
-
 /// Which parts of a device nobody watches while a trial runs (docs/ledger.md, "When a core was away").
 fn unseen(has_processes: bool, chosen: &Chosen, tester: &Tester) -> Vec<String> {
     let is_floating = tester.topology.as_ref().is_some_and(|topology| matches!(topology.mode(), Mode::Floating { .. }));
@@ -133,7 +128,7 @@ fn chosen(cell: &CellPlan<'_>, topology: &TopologyKind) -> Result<Chosen, String
 
 impl TestbedFactory for Lab<'_> {
     fn open<'b>(&'b mut self, cell: &CellPlan<'_>) -> Result<Box<dyn Testbed + 'b>, TestbedError> {
-        if is_of_tcp(self.experiment) {
+        if self.experiment.is_of_tcp() {
             let chosen = chosen(cell, &self.experiment.topology).map_err(TestbedError::Cannot)?;
             let path = self.path(cell, &chosen, &self.experiment.topology);
             let namespaces = (chosen, self.no_namespaces.as_deref());
@@ -145,7 +140,7 @@ impl TestbedFactory for Lab<'_> {
             Some(testbed) => testbed,
             None => self.open_with(cell, cell.dut, &self.experiment.topology)?,
         };
-        if !cell.dut.kind.is_flow_switch() {
+        if cell.dut.kind.flow_entries().is_none() {
             return Ok(Box::new(testbed));
         }
         // It stays for the next cell.
@@ -155,7 +150,7 @@ impl TestbedFactory for Lab<'_> {
     }
 
     fn open_baseline<'b>(&'b mut self, cell: &CellPlan<'_>) -> Option<Result<Box<dyn Testbed + 'b>, TestbedError>> {
-        let has_none = is_of_tcp(self.experiment) || cell.dut.kind.is_direct();
+        let has_none = self.experiment.is_of_tcp() || cell.dut.kind.is_direct();
         let ends = match (&self.experiment.topology, &self.experiment.baseline_ports) {
             (TopologyKind::Namespaces, _) => TopologyKind::Namespaces,
             (TopologyKind::Ports { .. }, Some(ports)) => {
@@ -311,13 +306,9 @@ impl<'a> LabRig<'a> {
 
     /// What runs on which cores: the device where the lab places it, the receiver where it has a thread.
     fn roles(&self) -> Vec<(&'static str, Vec<usize>)> {
-        let Cores { generator, dut, receiver, .. } = self.chosen.threads;
-        let of_dut = match self.chosen.of_dut.as_slice() {
-            [] => dut.into_iter().collect(),
-            cores => cores.to_vec(),
-        };
+        let Cores { generator, receiver, .. } = self.chosen.threads;
         let mut roles = vec![("generator", generator.into_iter().collect())];
-        roles.extend(self.places_device.then_some(("DUT", of_dut)));
+        roles.extend(self.places_device.then_some(("DUT", self.chosen.cores_of_dut())));
         if self.tester.receives_by_thread() {
             roles.push(("receiver", receiver.into_iter().collect()));
         }
@@ -409,19 +400,13 @@ impl<'a> LabRig<'a> {
         let account = outcome.ledger.account;
         let ways = if self.both_ways { 2.0 } else { 1.0 };
         let duration_ns = outcome.duration_ns;
-        let mut path: Vec<String> = Vec::new();
-        for loss in account.lost() {
-            if !path.contains(&loss.place) {
-                path.push(loss.place.clone());
-            }
-        }
         let mut notes = outcome.notes;
         notes.extend(self.device.loses().and_then(|expected| unexpected(expected, &account)));
         let as_sent_pps = account.intended() as f64 * 1e9 / duration_ns.max(1) as f64;
         Trial {
             name: order.name.clone(),
             purpose: order.purpose,
-            path,
+            path: account.places(),
             size_wire: mean_size(&self.size).round() as u32,
             flows: self.flows.count(),
             load_pps: rate_pps(&order.load).map_or(as_sent_pps, |pps| pps * ways),

@@ -91,11 +91,7 @@ impl<'a> TcpRig<'a> {
         let [client, server] = self.cores();
         let mut roles = vec![("client", client.into_iter().collect()), ("server", server.into_iter().collect())];
         if self.has_device {
-            let of_dut = match self.chosen.of_dut.as_slice() {
-                [] => self.chosen.threads.dut.into_iter().collect(),
-                cores => cores.to_vec(),
-            };
-            roles.push(("DUT", of_dut));
+            roles.push(("DUT", self.chosen.cores_of_dut()));
         }
         roles
     }
@@ -110,23 +106,20 @@ impl<'a> TcpRig<'a> {
         (account, cpu, duration_ns): (Account, &CpuTimes, u64),
         notes: Vec<String>,
     ) -> ExperimentTrial {
-        let mut path: Vec<String> = Vec::new();
-        for loss in account.lost() {
-            if !path.contains(&loss.place) {
-                path.push(loss.place.clone());
-            }
-        }
-        let steal_share = Some(cpu.steal_share()).filter(|share| share.is_finite()).unwrap_or(0.0);
         let unknown = vec!["when cores were away is not watched in tests of TCP".into()];
         let stalls = Stalls { unknown, ..Stalls::default() };
         ExperimentTrial {
-            machine: Machine { noise: Noise { steal_share, ..Noise::default() }, stalls, work: Vec::new() },
+            machine: Machine {
+                noise: Noise { steal_share: cpu.steal_share(), ..Noise::default() },
+                stalls,
+                work: Vec::new(),
+            },
             dut_counters: Default::default(),
             not_used: None,
             trial: Trial {
                 name: order.name.clone(),
                 purpose: order.purpose,
-                path,
+                path: account.places(),
                 size_wire: 0,
                 flows: self.flows.count(),
                 load_pps: account.intended() as f64 * 1e9 / duration_ns.max(1) as f64,
@@ -210,14 +203,7 @@ impl Testbed for TcpRig<'_> {
         let outcome = outcome.map_err(gone)?;
         let after = self.device.counters().map_err(device)?;
         let mut notes = outcome.notes;
-        notes.extend(
-            outcome
-                .ledger
-                .unnamed
-                .iter()
-                .filter(|loss| loss.packets > 0)
-                .map(|loss| format!("{} packets lost {}: no counter names the cause", loss.packets, loss.place)),
-        );
+        notes.extend(outcome.ledger.unnamed_notes());
         let trial = self.report(order, (outcome.ledger.account, &outcome.cpu, wanted.duration_ns), notes);
         Ok((ExperimentTrial { dut_counters: moved(&before, &after), ..trial }, outcome.point))
     }

@@ -178,8 +178,7 @@ fn outcome(load_run: LoadRun, loads: Vec<WayLoad>) -> Result<Outcome, TrialError
     let link_flaps = difference.map(link_flaps).unwrap_or_default();
     notes.extend(link_flaps.iter().cloned());
     notes.extend(interrupted.as_ref().map(|why| format!("ended early: {why}")));
-    readings.machine.noise.steal_share =
-        Some(readings.cpu.steal_share()).filter(|share| share.is_finite()).unwrap_or(0.0);
+    readings.machine.noise.steal_share = readings.cpu.steal_share();
     Ok(Outcome {
         duration_ns: ways.iter().map(|way| way.duration_ns).max().unwrap_or(0),
         delays: merged_delays(&ways),
@@ -295,8 +294,6 @@ fn notes(ledger: &Ledger, ways: &[WayOutcome], quiet: bool, tx_pending: u64) -> 
             "duplicates are not known among the last {beyond} packets: more than the tester was opened for"
         ));
     }
-    for loss in ledger.unnamed.iter().filter(|loss| loss.packets > 0) {
-        notes.push(format!("{} packets lost {}: no counter names the cause", loss.packets, loss.place));
-    }
+    notes.extend(ledger.unnamed_notes());
     notes
 }

@@ -197,7 +197,7 @@ fn list(args: &ResultsArgs) -> ExitCode {
 
 fn duts() -> ExitCode {
     for kind in &KINDS {
-        print(&format!("{:14} {} ({})\n", kind.reader.word, kind.about, kind.reader.topologies.join(", ")));
+        print(&format!("{:14} {} ({})", kind.reader.word, kind.about, kind.reader.topologies.join(", ")));
     }
     ExitCode::SUCCESS
 }

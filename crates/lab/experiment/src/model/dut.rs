@@ -30,7 +30,7 @@ pub trait DutSettings: Any + Debug + Send + Sync {
     }
 
     /// Of a switch with flow entries: how many by address it is given.
-    fn entries(&self) -> Option<u32> {
+    fn flow_entries(&self) -> Option<u32> {
         None
     }
 
@@ -68,16 +68,6 @@ impl DutKind {
     pub fn settings<K: DutSettings>(&self) -> Option<&K> {
         let settings: &dyn Any = &*self.settings;
         settings.downcast_ref()
-    }
-
-    /// Whether it is a switch with flow entries.
-    pub fn is_flow_switch(&self) -> bool {
-        self.entries().is_some()
-    }
-
-    /// How many flow entries by address it is given.
-    pub fn flow_entries(&self) -> u32 {
-        self.entries().unwrap_or(0)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::read::surroundings::Place;
 use crate::section::{self, Section};
-use crate::{DutReader, DutSettings, DutSpec, TopologyKind, words};
+use crate::{DutKind, DutReader, DutSettings, DutSpec, TopologyKind, words};
 
 /// Most devices of an experiment.
 const DUTS_MAX: usize = 100;
@@ -23,37 +23,26 @@ pub(crate) fn all(file: &Section<'_>, place: &Place, kinds: &[DutReader]) -> Vec
     for table in file.sections("dut", DUTS_MAX) {
         let name = table.needed("name", "\"plain\"").and_then(|value| section::name(value, "name", table.log));
         let name = name.unwrap_or_default();
-        if !name.is_empty() && duts.iter().any(|dut| dut.name.eq_ignore_ascii_case(&name)) {
-            table.error("name", format!("two DUTs are called {name:?}; each needs its own name"));
-        }
-        let read = read_kind(&table, &name, place, kinds);
+        let read = read_kind(&table, place, kinds).unwrap_or_else(|| vec![(String::new(), Unknown.into())]);
         table.finish();
-        match read {
-            Some(more) if more.len() != 1 || more[0].name != name => add_several(&table, more, &mut duts),
-            Some(one) => duts.extend(one),
-            None => duts.push(DutSpec { name, kind: Unknown.into() }),
+        let count = duts.len() + read.len();
+        if count > DUTS_MAX {
+            table.error("kind", format!("with this there are {count} DUTs; expected at most {DUTS_MAX}"));
+            continue;
+        }
+        for (more, kind) in read {
+            let own = format!("{name}{more}");
+            if !name.is_empty() && duts.iter().any(|other| other.name.eq_ignore_ascii_case(&own)) {
+                table.error("name", format!("two DUTs are called {own:?}; each needs its own name"));
+            }
+            duts.push(DutSpec { name: own, kind });
         }
     }
     duts
 }
 
-/// One device, or one for each combination where settings are lists.
-fn add_several(table: &Section<'_>, more: Vec<DutSpec>, duts: &mut Vec<DutSpec>) {
-    if duts.len() + more.len() > DUTS_MAX {
-        let message = format!("with this there are {} DUTs; expected at most {DUTS_MAX}", duts.len() + more.len());
-        return table.error("kind", message);
-    }
-    for dut in more {
-        let is_taken = duts.iter().any(|other| other.name.eq_ignore_ascii_case(&dut.name));
-        if table.has("name") && is_taken {
-            table.error("name", format!("two DUTs are called {:?}; each needs its own name", dut.name));
-        }
-        duts.push(dut);
-    }
-}
-
-/// The devices that a table stands for; `None`: its kind is not known.
-fn read_kind(table: &Section<'_>, name: &str, place: &Place, kinds: &[DutReader]) -> Option<Vec<DutSpec>> {
+/// The devices that a table stands for, with the end of their names; `None`: its kind is not known.
+fn read_kind(table: &Section<'_>, place: &Place, kinds: &[DutReader]) -> Option<Vec<(String, DutKind)>> {
     let word = table.needed("kind", "\"router\"")?.get_ref().as_str().unwrap_or_default();
     let known: Vec<(&str, &DutReader)> = kinds.iter().map(|kind| (kind.word, kind)).collect();
     let Some(kind) = table.word("kind", "kind of DUT", &known) else {
@@ -64,8 +53,7 @@ fn read_kind(table: &Section<'_>, name: &str, place: &Place, kinds: &[DutReader]
         return None;
     };
     check_place(table, kind, place, kinds);
-    let dut = |(more, kind): (String, _)| DutSpec { name: format!("{name}{more}"), kind };
-    Some((kind.read)(table).into_iter().map(dut).collect())
+    Some((kind.read)(table))
 }
 
 /// A device has to fit between the ends of the topology.

@@ -105,10 +105,7 @@ fn goal(test: &Section<'_>, value: &Value<'_>, defaults: &Defaults) -> Option<Lo
             Some(goal)
         }
         DeValue::Table(_) => own_goal(&Section::of(value, "the goal", log)?, defaults),
-        _ => {
-            log.error(value.span(), format!("a goal is {}; {EXPECTED}", section::kind(value)));
-            None
-        }
+        _ => log.refuse(value.span(), format!("a goal is {}; {EXPECTED}", section::kind(value))),
     }
 }
 

@@ -7,7 +7,7 @@ use linerate_experiment::{
     NextHop, Search, SessionKind, SizeSpec, TestKind, TestSpec, TopologyKind,
 };
 use linerate_testbed::dut::bridge::Bridge;
-use linerate_testbed::dut::capture::Capture;
+use linerate_testbed::dut::capture::{Capture, CaptureCores, Reception};
 use linerate_testbed::dut::command::Command;
 use linerate_testbed::dut::external::External;
 use linerate_testbed::dut::flow_table::FlowSwitch;
@@ -135,11 +135,17 @@ fn router(router: &Router) -> String {
 }
 
 fn capture(capture: &Capture) -> String {
+    let receive = match capture.receive {
+        Reception::Interrupt => "interrupt",
+        Reception::BusyPoll => "busy-poll",
+        Reception::ThreadedNapi => "threaded-napi",
+    };
+    let cores = if capture.cores == CaptureCores::One { "one" } else { "all" };
     format!(
         "kind = 'capture'\ntool = '{}'\nreceive = '{}'\ncores = '{}'\nbuffer = '{}B'\nfile = {}\n",
         capture.tool.word(),
-        capture.receive.word(),
-        capture.cores.word(),
+        receive,
+        cores,
         capture.buffer_bytes,
         capture.file
     )

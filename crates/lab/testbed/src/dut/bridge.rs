@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 
 use linerate_experiment::DutSettings;
-use linerate_experiment::section::Section;
 use linerate_report::Dut;
 use linerate_sys::netdev::Netdev;
 
-use super::kind::{Settings, one};
+use super::kind::Settings;
 use super::links::{self, Links};
 use super::stations::Stations;
 use super::{Built, Device, DutError, Path, kernel_release};
@@ -19,7 +18,7 @@ use crate::topology::{Forwarding, Topology, TopologySpec};
 const BRIDGE_INTERFACE: &str = "lr-br";
 
 /// The Linux kernel's bridge.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Default, PartialEq)]
 pub struct Bridge;
 
 impl DutSettings for Bridge {}
@@ -28,35 +27,27 @@ impl Settings for Bridge {
     const WORD: &str = "bridge";
     const ABOUT: &str = "the Linux kernel's bridge";
 
-    fn read(_: &Section<'_>) -> Vec<(String, Self)> {
-        one(Self)
+    fn build(&self, spec: &TopologySpec) -> Result<Built, DutError> {
+        let topology = Topology::switched(spec, Forwarding::switched())?;
+        let links = Links::of(&topology, spec)?;
+        join(&links)?;
+        links.wait_running()?;
+        let stations = Stations::of(&topology)?;
+        let mut configuration = links::configuration(spec);
+        configuration.insert(
+            "bridge".into(),
+            "two ports, no spanning tree, no VLANs, no multicast snooping, addresses learned".into(),
+        );
+        let filtering = links.dut().namespace.run(|| sysctl::read("net/bridge/bridge-nf-call-iptables"));
+        let filtering = filtering
+            .ok()
+            .flatten()
+            .map_or("not in this kernel".to_owned(), |value| format!("{value} (the kernel's default)"));
+        configuration.insert("bridge-nf-call-iptables".into(), filtering);
+        let mut device = BridgeDevice { links, stations, configuration };
+        device.learn()?;
+        Ok(Built { path: Path::Namespaces(Box::new(topology)), device: Box::new(device) })
     }
-
-    fn build(&self, path: &TopologySpec) -> Result<Built, DutError> {
-        build(path)
-    }
-}
-
-fn build(spec: &TopologySpec) -> Result<Built, DutError> {
-    let topology = Topology::switched(spec, Forwarding::switched())?;
-    let links = Links::of(&topology, spec)?;
-    join(&links)?;
-    links.wait_running()?;
-    let stations = Stations::of(&topology)?;
-    let mut configuration = links::configuration(spec);
-    configuration.insert(
-        "bridge".into(),
-        "two ports, no spanning tree, no VLANs, no multicast snooping, addresses learned".into(),
-    );
-    let filtering = links.dut().namespace.run(|| sysctl::read("net/bridge/bridge-nf-call-iptables"));
-    let filtering = filtering
-        .ok()
-        .flatten()
-        .map_or("not in this kernel".to_owned(), |value| format!("{value} (the kernel's default)"));
-    configuration.insert("bridge-nf-call-iptables".into(), filtering);
-    let mut device = BridgeDevice { links, stations, configuration };
-    device.learn()?;
-    Ok(Built { path: Path::Namespaces(Box::new(topology)), device: Box::new(device) })
 }
 
 fn join(links: &Links) -> Result<(), DutError> {
@@ -96,10 +87,6 @@ impl Device for BridgeDevice {
         let done = self.links.down_and_up()?;
         self.links.wait_running()?;
         Ok(done)
-    }
-
-    fn needs_warm_up(&self) -> bool {
-        true
     }
 
     fn is_steered(&self) -> bool {

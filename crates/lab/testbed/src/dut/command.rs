@@ -86,8 +86,34 @@ impl Settings for Command {
         })
     }
 
-    fn build(&self, path: &TopologySpec) -> Result<Built, DutError> {
-        build(self, path)
+    fn build(&self, spec: &TopologySpec) -> Result<Built, DutError> {
+        let name = name_of(self)?;
+        let (path, links, command) = match &spec.ends {
+            TopologyKind::Namespaces => {
+                let topology = Topology::switched(spec, Forwarding::by_process(&name))?;
+                let links = Links::of(&topology, spec)?;
+                let path = Path::Namespaces(Box::new(topology));
+                (path, Some(links), filled_in(self, INGRESS_INTERFACE, EGRESS_INTERFACE))
+            }
+            TopologyKind::Ports { a, b } => {
+                (Path::Ports { a: a.clone(), b: b.clone() }, None, filled_in(self, &a.port, &b.port))
+            }
+            TopologyKind::InProcess => {
+                return Err(DutError::Unsupported(
+                    "a command cannot take the ends of a link inside this process".into(),
+                ));
+            }
+        };
+        let place = place_of(&links);
+        let version = match command.version.as_slice() {
+            [] => None,
+            version => place.run(version, None)?.lines().next().map(|line| line.trim().to_owned()),
+        };
+        let process = start(&command, &name, &place)?;
+        let mut configuration = links.as_ref().map(|links| links::configuration(links.spec())).unwrap_or_default();
+        configuration.insert("command".into(), command.start.join(" "));
+        let dut = Dut { name, version, configuration };
+        Ok(Built { path, device: Box::new(Program { dut, command, process, links }) })
     }
 }
 
@@ -107,41 +133,12 @@ fn check_placeholders(table: &Section<'_>, key: &'static str) {
     }
 }
 
-fn build(command: &Command, spec: &TopologySpec) -> Result<Built, DutError> {
-    let name = name_of(command)?;
-    let (path, links, command) = match &spec.ends {
-        TopologyKind::Namespaces => {
-            let topology = Topology::switched(spec, Forwarding::by_process(&name))?;
-            let links = Links::of(&topology, spec)?;
-            let path = Path::Namespaces(Box::new(topology));
-            (path, Some(links), filled_in(command, INGRESS_INTERFACE, EGRESS_INTERFACE))
-        }
-        TopologyKind::Ports { a, b } => {
-            (Path::Ports { a: a.clone(), b: b.clone() }, None, filled_in(command, &a.port, &b.port))
-        }
-        TopologyKind::InProcess => {
-            return Err(DutError::Unsupported("a command cannot take the ends of a link inside this process".into()));
-        }
-    };
-    let place = place_of(&links);
-    let version = match command.version.as_slice() {
-        [] => None,
-        version => place.run(version, None)?.lines().next().map(|line| line.trim().to_owned()),
-    };
-    let process = start(&command, &name, &place)?;
-    let mut configuration = links.as_ref().map(|links| links::configuration(links.spec())).unwrap_or_default();
-    configuration.insert("command".into(), command.start.join(" "));
-    Ok(Built { path, device: Box::new(Program { name, version, command, process, links, configuration }) })
-}
-
 struct Program {
-    name: String,
-    version: Option<String>,
+    dut: Dut,
     command: Command,
     process: Process,
     /// None between ports of this host.
     links: Option<Links>,
-    configuration: BTreeMap<String, String>,
 }
 
 impl Program {
@@ -163,33 +160,25 @@ impl Drop for Program {
 
 impl Device for Program {
     fn describe(&self) -> Dut {
-        Dut { name: self.name.clone(), version: self.version.clone(), configuration: self.configuration.clone() }
+        self.dut.clone()
     }
 
     fn counters(&mut self) -> Result<BTreeMap<String, u64>, DutError> {
-        if self.command.counters.is_empty() {
-            return Ok(BTreeMap::new());
-        }
         self.check()?;
         readings::read(&place_of(&self.links), &self.command.counters, COUNTERS_MAX)
     }
 
     fn check(&mut self) -> Result<(), DutError> {
         match self.process.ended() {
-            Some(status) => Err(died(&self.name, status, &self.process)),
-            None => self.links.as_ref().map_or(Ok(()), |links| links.check(&self.name)),
+            Some(status) => Err(died(&self.dut.name, status, &self.process)),
+            None => self.links.as_ref().map_or(Ok(()), |links| links.check(&self.dut.name)),
         }
     }
 
     fn reset(&mut self) -> Result<String, DutError> {
         self.stop();
-        self.process = start(&self.command, &self.name, &place_of(&self.links))?;
-        Ok(format!("{} stopped and started anew", self.name))
-    }
-
-    /// What it keeps of flows is not known from here.
-    fn needs_warm_up(&self) -> bool {
-        true
+        self.process = start(&self.command, &self.dut.name, &place_of(&self.links))?;
+        Ok(format!("{} stopped and started anew", self.dut.name))
     }
 
     fn has_processes(&self) -> bool {

@@ -7,7 +7,7 @@ use super::{Built, DutError};
 use crate::topology::TopologySpec;
 
 /// The settings of a kind of device, from the keys of its table in a file to the device on its path.
-pub(super) trait Settings: DutSettings + PartialEq + Sized {
+pub(super) trait Settings: DutSettings + PartialEq + Default {
     /// Its name in files.
     const WORD: &'static str;
     /// What it is, in a line.
@@ -15,8 +15,11 @@ pub(super) trait Settings: DutSettings + PartialEq + Sized {
     /// Between the ends of which topologies it fits (`TopologyKind::word`).
     const TOPOLOGIES: &'static [&'static str] = &["namespaces"];
 
-    /// Reads the keys of its table: one device, or where settings can be lists one for each combination, with what it adds to the name.
-    fn read(table: &Section<'_>) -> Vec<(String, Self)>;
+    /// Reads the keys of its table, if it has some: one device, or where settings can be lists one for each combination, with what it
+    /// adds to the name.
+    fn read(_: &Section<'_>) -> Vec<(String, Self)> {
+        one(Self::default())
+    }
 
     /// Builds the path, which is between ends of one of its topologies, with the device in its middle.
     fn build(&self, path: &TopologySpec) -> Result<Built, DutError>;

@@ -6,7 +6,6 @@ use std::io;
 
 use linerate_experiment::DutSettings;
 use linerate_experiment::section::Section;
-use linerate_port::PortSpec;
 use linerate_report::FLOW_MATCHES;
 use serde_json::Value;
 
@@ -22,7 +21,7 @@ use crate::switches::SwitchSource;
 use crate::topology::{MemoryPath, TopologySpec};
 
 /// Linerate's own OpenFlow switch, as a program.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct OfSwitch(pub FlowSwitch);
 
 impl DutSettings for OfSwitch {
@@ -30,7 +29,7 @@ impl DutSettings for OfSwitch {
         self.0.ports == SwitchPorts::Memif
     }
 
-    fn entries(&self) -> Option<u32> {
+    fn flow_entries(&self) -> Option<u32> {
         Some(self.0.entries)
     }
 }
@@ -51,31 +50,23 @@ impl Settings for OfSwitch {
 
 impl Program for OfSwitch {
     const NAME: &str = "Linerate OpenFlow switch";
+    const PORTS: [&str; 2] = ["1", "2"];
 
     fn ports(&self) -> SwitchPorts {
         self.0.ports
     }
 
-    fn arguments(&self, ports: [PortSpec; 2], folder: &Folder, spec: &TopologySpec) -> Result<Vec<String>, DutError> {
+    fn arguments(&self, folder: &Folder, spec: &TopologySpec) -> Result<Vec<String>, DutError> {
         let file = folder.text("entries.flows");
         let written = std::fs::write(&file, flow_table::lines(self.0.entries, spec));
         written.map_err(DutError::system(format!("write {file}")))?;
-        let mut arguments = ["ofswitch", "--name", SWITCH, "--ports-max", "2", "--quiet"].map(str::to_owned).to_vec();
-        for (number, port) in ports.into_iter().enumerate() {
-            arguments.extend(["--port".into(), format!("{}={port}", number + 1)]);
-        }
-        arguments.extend(["--table-size".into(), flow_table::TABLE_SIZE_MAX.to_string()]);
-        arguments.extend(["--frame-len-max".into(), MemoryPath::frame_len_max(spec).to_string()]);
-        arguments.extend(["--flows".into(), file]);
-        Ok(arguments)
+        let frame_len_max = MemoryPath::frame_len_max(spec).to_string();
+        let table_size = flow_table::TABLE_SIZE_MAX.to_string();
+        Ok(["--table-size", &table_size, "--frame-len-max", &frame_len_max, "--flows", &file].map(str::to_owned).into())
     }
 
     fn forwards(&self) -> &'static str {
         "no controller, flow entries of a file"
-    }
-
-    fn entries(&self) -> Option<(u32, String)> {
-        Some((self.0.entries, flow_table::words(self.0.entries)))
     }
 
     /// Totals, drops by reason, lookups of its tables, its cache, and what its flow entries matched: of few entries the sum of their own

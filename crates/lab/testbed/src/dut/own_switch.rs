@@ -9,18 +9,18 @@ use linerate_port::{PortSpec, SpecError};
 use linerate_report::Dut;
 use linerate_sys::process::Process;
 
-use super::flow_table::ENTRY_MAX;
 use super::folder::Folder;
+use super::kind::Settings;
 use super::links::{self, Links};
 use super::stations::Stations;
 use super::switch_ports::{SwitchPorts, dut_cores};
 use super::tools::{Place, died};
-use super::{Built, Device, DutError, Path, Shown, own};
+use super::{Built, Device, DutError, Path, Shown, flow_table, own};
 use crate::switches::SwitchSource;
 use crate::topology::{EGRESS_INTERFACE, Forwarding, INGRESS_INTERFACE, MemoryPath, Remainder, Topology, TopologySpec};
 
-/// Names of its sockets, and of the ports of the learning switch: towards the generator, towards the receiver.
-pub(super) const PORTS: [&str; 2] = ["in", "out"];
+/// Names of its sockets: towards the generator, towards the receiver.
+const SOCKETS: [&str; 2] = ["in", "out"];
 /// Its name in the rows of a ledger, whichever of the two it is.
 const IN_REPORTS: &str = "Linerate switch";
 /// Longest wait until it answers.
@@ -29,23 +29,20 @@ const PROBE_GAP: Duration = Duration::from_millis(5);
 const STOP_MAX: Duration = Duration::from_secs(5);
 
 /// What is its own about one of this program's switches.
-pub(super) trait Program: Copy + Send + 'static {
+pub(super) trait Program: Settings + Copy {
     /// For people.
     const NAME: &str;
+    /// What it calls its ports: towards the generator, towards the receiver.
+    const PORTS: [&str; 2];
 
     /// What joins it to the tester.
     fn ports(&self) -> SwitchPorts;
 
-    /// What follows the program's name in its command line, but for what both switches are told. `ports` are its ports' specs.
-    fn arguments(&self, ports: [PortSpec; 2], folder: &Folder, spec: &TopologySpec) -> Result<Vec<String>, DutError>;
+    /// What it is told beside its name and its ports.
+    fn arguments(&self, folder: &Folder, spec: &TopologySpec) -> Result<Vec<String>, DutError>;
 
     /// By what it forwards, in words.
     fn forwards(&self) -> &'static str;
-
-    /// The flow entries that it is given: how many by address, and in words.
-    fn entries(&self) -> Option<(u32, String)> {
-        None
-    }
 
     /// Its own counters.
     fn counters(&self, source: &SwitchSource) -> io::Result<BTreeMap<String, u64>>;
@@ -75,9 +72,13 @@ pub(super) fn build<P: Program>(what: P, spec: &TopologySpec) -> Result<Built, D
     let folder = Folder::make()?;
     let source = SwitchSource::new(folder.path().join("linerate").join(format!("{}.ctl", own::SWITCH)));
     let ports = what.ports();
-    let refused = |error: SpecError| DutError::Unsupported(error.to_string());
-    let specs = [port_spec(ports, &folder, 0).map_err(refused)?, port_spec(ports, &folder, 1).map_err(refused)?];
-    let command = [vec![program], what.arguments(specs, &folder, spec)?].concat();
+    let mut command = vec![program];
+    command.extend([P::WORD, "--name", own::SWITCH, "--ports-max", "2", "--quiet"].map(str::to_owned));
+    for (number, name) in P::PORTS.into_iter().enumerate() {
+        let port = port_spec(ports, &folder, number).map_err(|error| DutError::Unsupported(error.to_string()))?;
+        command.extend(["--port".into(), format!("{name}={port}")]);
+    }
+    command.extend(what.arguments(&folder, spec)?);
     let (path, place) = match ports {
         SwitchPorts::Memif => {
             let path = MemoryPath::through(folder.path(), source.clone(), 0);
@@ -90,8 +91,8 @@ pub(super) fn build<P: Program>(what: P, spec: &TopologySpec) -> Result<Built, D
         }
     };
     let process = start(&what, &command, &place, &folder, &source)?;
-    let configuration = configuration(&what, &command, &folder, spec);
-    let mut device = SwitchDevice { what, process, place, folder, source, command, version, configuration };
+    let dut = Dut { name: P::NAME.into(), version, configuration: configuration(&what, &command, &folder, spec) };
+    let mut device = SwitchDevice { what, process, place, folder, source, command, dut };
     device.learn()?;
     Ok(Built { path, device: Box::new(device) })
 }
@@ -104,8 +105,7 @@ struct SwitchDevice<P: Program> {
     folder: Folder,
     source: SwitchSource,
     command: Vec<String>,
-    version: Option<String>,
-    configuration: BTreeMap<String, String>,
+    dut: Dut,
 }
 
 /// Where it works.
@@ -118,7 +118,7 @@ enum At {
 
 impl<P: Program> Device for SwitchDevice<P> {
     fn describe(&self) -> Dut {
-        Dut { name: P::NAME.into(), version: self.version.clone(), configuration: self.configuration.clone() }
+        self.dut.clone()
     }
 
     fn counters(&mut self) -> Result<BTreeMap<String, u64>, DutError> {
@@ -145,10 +145,6 @@ impl<P: Program> Device for SwitchDevice<P> {
             between.0.place_again()?;
         }
         Ok(format!("{} stopped and started anew", P::NAME))
-    }
-
-    fn needs_warm_up(&self) -> bool {
-        true
     }
 
     fn has_processes(&self) -> bool {
@@ -188,7 +184,7 @@ fn port_spec(ports: SwitchPorts, folder: &Folder, number: usize) -> Result<PortS
     match ports {
         SwitchPorts::Packet => Ok(PortSpec::new("packet", interface)),
         SwitchPorts::Xdp => Ok(PortSpec::new("xdp", interface)),
-        SwitchPorts::Memif => MemoryPath::switch_port(folder.path(), PORTS[number]),
+        SwitchPorts::Memif => MemoryPath::switch_port(folder.path(), SOCKETS[number]),
     }
 }
 
@@ -210,7 +206,7 @@ fn configuration<P: Program>(
         }
     };
     configuration.insert("ports".into(), format!("{words}; one worker thread, {}", what.forwards()));
-    configuration.extend(what.entries().map(|(_, words)| ("flow entries".to_owned(), words)));
+    configuration.extend(what.flow_entries().map(|entries| ("flow entries".to_owned(), flow_table::words(entries))));
     // The folder is another one each time.
     let words = command.join(" ").replace(&*folder.path().to_string_lossy(), "FOLDER");
     configuration.insert("command".into(), words);
@@ -234,7 +230,7 @@ fn start<P: Program>(
         At::Memory(cores) => Place { namespace: None, environment, cores },
     };
     let process = place.start_ahead(command)?;
-    let deadline = Instant::now() + READY_MAX + ENTRY_MAX * what.entries().map_or(0, |(entries, _)| entries);
+    let deadline = Instant::now() + READY_MAX + flow_table::ENTRY_MAX * what.flow_entries().unwrap_or(0);
     loop {
         let probed = source.show("stats");
         if let Some(status) = process.ended() {

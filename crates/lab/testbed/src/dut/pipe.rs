@@ -1,17 +1,14 @@
 //! Linerate's own in-process link.
 
-use std::collections::BTreeMap;
-
 use linerate_experiment::DutSettings;
-use linerate_experiment::section::Section;
 use linerate_report::Dut;
 
-use super::kind::{Settings, one};
+use super::kind::Settings;
 use super::{Built, Device, DutError, Path};
 use crate::topology::TopologySpec;
 
 /// The link has no settings.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Default, PartialEq)]
 pub struct Pipe;
 
 impl DutSettings for Pipe {}
@@ -21,10 +18,6 @@ impl Settings for Pipe {
     const ABOUT: &str = "Linerate's own in-process link";
     const TOPOLOGIES: &[&str] = &["in-process"];
 
-    fn read(_: &Section<'_>) -> Vec<(String, Self)> {
-        one(Self)
-    }
-
     fn build(&self, _: &TopologySpec) -> Result<Built, DutError> {
         Ok(Built { path: Path::InProcess, device: Box::new(Self) })
     }
@@ -33,15 +26,6 @@ impl Settings for Pipe {
 impl Device for Pipe {
     fn describe(&self) -> Dut {
         Dut { name: "Linerate pipe".into(), version: Some(env!("CARGO_PKG_VERSION").into()), ..Dut::default() }
-    }
-
-    /// None: the ports at its ends count all that passes.
-    fn counters(&mut self) -> Result<BTreeMap<String, u64>, DutError> {
-        Ok(BTreeMap::new())
-    }
-
-    fn check(&mut self) -> Result<(), DutError> {
-        Ok(())
     }
 
     fn reset(&mut self) -> Result<String, DutError> {

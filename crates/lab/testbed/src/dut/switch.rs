@@ -6,20 +6,18 @@ use std::io;
 
 use linerate_experiment::DutSettings;
 use linerate_experiment::section::Section;
-use linerate_port::PortSpec;
 use serde_json::Value;
 
 use super::folder::Folder;
 use super::kind::{Settings, one};
-use super::own::SWITCH;
-use super::own_switch::{self, PORTS, Program};
+use super::own_switch::{self, Program};
 use super::switch_ports::SwitchPorts;
 use super::{Built, DutError};
 use crate::switches::{SwitchSource, place_of_port};
 use crate::topology::{MemoryPath, TopologySpec};
 
 /// Linerate's own software switch, as a program.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Switch(pub SwitchPorts);
 
 impl DutSettings for Switch {
@@ -43,20 +41,18 @@ impl Settings for Switch {
 
 impl Program for Switch {
     const NAME: &str = "Linerate switch";
+    const PORTS: [&str; 2] = ["in", "out"];
 
     fn ports(&self) -> SwitchPorts {
         self.0
     }
 
-    fn arguments(&self, ports: [PortSpec; 2], _: &Folder, spec: &TopologySpec) -> Result<Vec<String>, DutError> {
-        let mut arguments = ["switch", "--name", SWITCH, "--ports-max", "2", "--quiet"].map(str::to_owned).to_vec();
-        for (name, port) in PORTS.into_iter().zip(ports) {
-            arguments.extend(["--port".into(), format!("{name}={port}")]);
-        }
+    fn arguments(&self, _: &Folder, spec: &TopologySpec) -> Result<Vec<String>, DutError> {
+        let mut arguments = Vec::new();
         if self.shares_memory() {
             // Learning frames would have to come from the tester's threads, which send nothing before a trial.
             let stations = [MemoryPath::forward().source, MemoryPath::backward().source];
-            for (name, station) in PORTS.into_iter().zip(stations) {
+            for (name, station) in Self::PORTS.into_iter().zip(stations) {
                 let station = station.map(|byte| format!("{byte:02x}")).join(":");
                 arguments.extend(["--mac".into(), format!("{station}={name}")]);
             }

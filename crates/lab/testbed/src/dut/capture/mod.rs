@@ -63,20 +63,20 @@ fn build(capture: Capture, spec: &TopologySpec) -> Result<Built, DutError> {
     let links = Links::of(&topology, spec)?;
     let session = Arc::new(Session::new(program, (interfaces, options), receiving, links, folder));
     session.probe()?;
-    let device = Capturing { session: session.clone(), links: Links::of(&topology, spec)?, version, configuration };
+    let dut = Dut { name: NAME.into(), version, configuration };
+    let device = Capturing { session: session.clone(), links: Links::of(&topology, spec)?, dut };
     Ok(Built { path: Path::Captured(Box::new(topology), session), device: Box::new(device) })
 }
 
 struct Capturing {
     session: Arc<Session>,
     links: Links,
-    version: Option<String>,
-    configuration: BTreeMap<String, String>,
+    dut: Dut,
 }
 
 impl Device for Capturing {
     fn describe(&self) -> Dut {
-        Dut { name: NAME.into(), version: self.version.clone(), configuration: self.configuration.clone() }
+        self.dut.clone()
     }
 
     /// What its interfaces counted; what it took in itself is in the account.

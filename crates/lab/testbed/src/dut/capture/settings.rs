@@ -1,7 +1,7 @@
 //! What a capture can be told: the keys of its table, of which most can be lists.
 
 use linerate_experiment::DutSettings;
-use linerate_experiment::section::{self, Section, Value, one_or_more};
+use linerate_experiment::section::{self, Section, Value, one_or_more, one_or_more_words};
 
 use super::super::kind::Settings;
 use super::super::{Built, DutError};
@@ -73,17 +73,6 @@ pub enum Reception {
     ThreadedNapi,
 }
 
-impl Reception {
-    /// In files and names: `interrupt`, `busy-poll`, `threaded-napi`.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Interrupt => "interrupt",
-            Self::BusyPoll => "busy-poll",
-            Self::ThreadedNapi => "threaded-napi",
-        }
-    }
-}
-
 /// Where packets are received and captured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CaptureCores {
@@ -91,16 +80,6 @@ pub enum CaptureCores {
     One,
     /// Both on all cores, flows spread by receive packet steering where that has an effect.
     All,
-}
-
-impl CaptureCores {
-    /// In files and names: `one`, `all`.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::One => "one",
-            Self::All => "all",
-        }
-    }
 }
 
 impl Default for Capture {
@@ -123,16 +102,11 @@ impl Settings for Capture {
 
     /// In the order tool, cores, reception, buffer. The settings that are lists are parts of the names: `NAME-packet-one-interrupt-512KiB`.
     fn read(table: &Section<'_>) -> Vec<(String, Self)> {
-        let (log, default) = (table.log, Self::default());
-        let word = |tool: CaptureTool| tool.word().to_owned();
-        let tools = one_or_more(table, "tool", default.tool, word, |value| section::word(value, "tool", &TOOLS, log));
-        let word = |cores: CaptureCores| cores.word().to_owned();
-        let read = |value: &Value<'_>| section::word(value, "cores of a capture", &CORES, log);
-        let cores = one_or_more(table, "cores", default.cores, word, read);
-        let word = |receive: Reception| receive.word().to_owned();
-        let read = |value: &Value<'_>| section::word(value, "way of receiving", &RECEPTIONS, log);
-        let receptions = one_or_more(table, "receive", default.receive, word, read);
-        let read = |value: &Value<'_>| section::bytes(value, "buffer", BUFFER_BYTES_MIN, log);
+        let default = Self::default();
+        let tools = one_or_more_words(table, ("tool", "tool"), &TOOLS, default.tool);
+        let cores = one_or_more_words(table, ("cores", "cores of a capture"), &CORES, default.cores);
+        let receptions = one_or_more_words(table, ("receive", "way of receiving"), &RECEPTIONS, default.receive);
+        let read = |value: &Value<'_>| section::bytes(value, "buffer", BUFFER_BYTES_MIN, table.log);
         let buffers = one_or_more(table, "buffer", default.buffer_bytes, section::shown_bytes, read);
         let file = table.boolean("file").unwrap_or(default.file);
         let mut captures = Vec::new();

@@ -28,7 +28,7 @@ const PROGRAM: &str = "ovs-vswitchd";
 const POLLING_QUEUE: u32 = 1;
 
 /// Open vSwitch with a datapath in user space, started privately.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct OpenVswitch(pub FlowSwitch);
 
 impl DutSettings for OpenVswitch {
@@ -36,7 +36,7 @@ impl DutSettings for OpenVswitch {
         self.0.ports == SwitchPorts::Memif
     }
 
-    fn entries(&self) -> Option<u32> {
+    fn flow_entries(&self) -> Option<u32> {
         Some(self.0.entries)
     }
 
@@ -56,40 +56,37 @@ impl Settings for OpenVswitch {
         FlowSwitch::read(table, ports).into_iter().map(|(word, switch)| (word, Self(switch))).collect()
     }
 
-    fn build(&self, path: &TopologySpec) -> Result<Built, DutError> {
-        build(self.0, path)
+    fn build(&self, spec: &TopologySpec) -> Result<Built, DutError> {
+        let switch = self.0;
+        let (topology, at) = match switch.ports {
+            SwitchPorts::Memif => (None, At::Memory { cores: dut_cores(spec) }),
+            _ => {
+                // Before all else, because it says what is not installed.
+                version(PROGRAM)?;
+                let topology = Topology::switched(spec, Forwarding::by_process(NAME))?;
+                let links = Links::of(&topology, spec)?;
+                (Some(topology), At::Interfaces(Box::new(links)))
+            }
+        };
+        let version = version(at.program())?;
+        let daemons = Daemons::start(&at)?;
+        let mut configuration = if topology.is_some() { links::configuration(spec) } else { BTreeMap::new() };
+        configuration.insert("datapath".into(), at.words().into());
+        configuration.insert("bridge".into(), "fail_mode=secure, no controller".into());
+        configuration.insert("flow entries".into(), flow_table::words(switch.entries));
+        let path = match topology {
+            Some(topology) => Path::Namespaces(Box::new(topology)),
+            None => {
+                let source = SwitchSource::OpenVswitch(daemons.ports_command());
+                Path::Memory(Box::new(MemoryPath::through(daemons.folder(), source, POLLING_QUEUE)))
+            }
+        };
+        let entries = flow_table::lines(switch.entries, spec);
+        let dut = Dut { name: NAME.into(), version, configuration };
+        let device = SwitchDevice { at, daemons, dut, entries, entry_count: switch.entries, settled: None };
+        device.set_up()?;
+        Ok(Built { path, device: Box::new(device) })
     }
-}
-
-fn build(switch: FlowSwitch, spec: &TopologySpec) -> Result<Built, DutError> {
-    let (topology, at) = match switch.ports {
-        SwitchPorts::Memif => (None, At::Memory { cores: dut_cores(spec) }),
-        _ => {
-            // Before all else, because it says what is not installed.
-            version(PROGRAM)?;
-            let topology = Topology::switched(spec, Forwarding::by_process(NAME))?;
-            let links = Links::of(&topology, spec)?;
-            (Some(topology), At::Interfaces(Box::new(links)))
-        }
-    };
-    let version = version(at.program())?;
-    let daemons = Daemons::start(&at)?;
-    let mut configuration = if topology.is_some() { links::configuration(spec) } else { BTreeMap::new() };
-    configuration.insert("datapath".into(), at.words().into());
-    configuration.insert("bridge".into(), "fail_mode=secure, no controller".into());
-    configuration.insert("flow entries".into(), flow_table::words(switch.entries));
-    let path = match topology {
-        Some(topology) => Path::Namespaces(Box::new(topology)),
-        None => {
-            let source = SwitchSource::OpenVswitch(daemons.ports_command());
-            Path::Memory(Box::new(MemoryPath::through(daemons.folder(), source, POLLING_QUEUE)))
-        }
-    };
-    let entries = flow_table::lines(switch.entries, spec);
-    let device =
-        SwitchDevice { at, daemons, version, configuration, entries, entry_count: switch.entries, settled: None };
-    device.set_up()?;
-    Ok(Built { path, device: Box::new(device) })
 }
 
 fn version(program: &str) -> Result<Option<String>, DutError> {
@@ -127,8 +124,7 @@ impl At {
 struct SwitchDevice {
     at: At,
     daemons: Daemons,
-    version: Option<String>,
-    configuration: BTreeMap<String, String>,
+    dut: Dut,
     /// A line each.
     entries: String,
     /// Those by address.
@@ -191,7 +187,7 @@ impl SwitchDevice {
 
 impl Device for SwitchDevice {
     fn describe(&self) -> Dut {
-        Dut { name: NAME.into(), version: self.version.clone(), configuration: self.configuration.clone() }
+        self.dut.clone()
     }
 
     /// Packets that flow entries matched, of the ports, and how the datapath's lookups ended.
@@ -244,10 +240,6 @@ impl Device for SwitchDevice {
             shown.push(Shown { command: format!("ovs-appctl {command}"), text });
         }
         Ok(shown)
-    }
-
-    fn needs_warm_up(&self) -> bool {
-        true
     }
 
     fn has_processes(&self) -> bool {

@@ -91,13 +91,10 @@ fn loses(table: &Section<'_>) -> Option<ExpectedLoss> {
     let words = |key| value.get_ref().as_table()?.get(key).and_then(|value| section::text(value, key, log));
     match (words("place"), words("cause")) {
         (Some(place), Some(cause)) => Some(ExpectedLoss { place, cause }),
-        _ => {
-            log.error(
-                value.span(),
-                "`loses` needs a place and a cause, as { place = \"DUT, IPv4 input\", cause = \"no route\" }",
-            );
-            None
-        }
+        _ => log.refuse(
+            value.span(),
+            "`loses` needs a place and a cause, as { place = \"DUT, IPv4 input\", cause = \"no route\" }",
+        ),
     }
 }
 
