@@ -196,7 +196,7 @@ fn list(args: &ResultsArgs) -> ExitCode {
 }
 
 fn duts() -> ExitCode {
-    for kind in &KINDS {
+    for kind in KINDS {
         print(&format!("{:14} {} ({})", kind.reader.word, kind.about, kind.reader.topologies.join(", ")));
     }
     ExitCode::SUCCESS

@@ -48,7 +48,7 @@ pub use kind::Kind;
 pub use ping::ping;
 
 /// Every kind, in the order in which messages list them. A kind is a file or a folder of its own beside this one, and its row here.
-pub static KINDS: [Kind; 11] = [
+pub static KINDS: &[Kind] = &[
     Kind::of::<router::Router>(),
     Kind::of::<bridge::Bridge>(),
     Kind::of::<xdp::XdpForwarder>(),
@@ -67,7 +67,7 @@ pub static KINDS: [Kind; 11] = [
 /// # Errors
 /// Everything that is wrong, each with its line and column.
 pub fn parse(text: &str, file_name: &str) -> Result<Experiment, Errors> {
-    linerate_experiment::parse(text, file_name, &KINDS.each_ref().map(|kind| kind.reader))
+    linerate_experiment::parse(text, file_name, &KINDS.iter().map(|kind| kind.reader).collect::<Vec<_>>())
 }
 
 /// What stands between the two ends of a path. Dropping it stops it and leaves nothing behind.
@@ -245,7 +245,7 @@ mod tests {
     #[test]
     fn each_kind_has_a_name_of_its_own_topologies_that_there_are_and_a_row_in_the_documentation() {
         let document = include_str!("../../../../../docs/duts.md");
-        let words = KINDS.each_ref().map(|kind| kind.reader.word);
+        let words: Vec<&str> = KINDS.iter().map(|kind| kind.reader.word).collect();
         for (number, Kind { reader, about, .. }) in KINDS.iter().enumerate() {
             assert!(!words[..number].contains(&reader.word), "{} is there twice", reader.word);
             assert!(!about.is_empty() && about.len() < 110, "{about}");
