@@ -2,7 +2,8 @@
 
 use std::collections::HashSet;
 
-use linerate_experiment::{Experiment, TEXT_LEN_MAX, TestKind, TopologyKind, parse};
+use linerate_experiment::{Experiment, TEXT_LEN_MAX, TestKind, TopologyKind};
+use linerate_testbed::dut::parse;
 
 /// Reads the bytes as an experiment file. What is taken keeps all bounds; what is refused says where, and all of it.
 pub fn run(data: &[u8]) {

@@ -17,7 +17,7 @@ const NAMES_ALLOWED: &[(&str, &str)] = &[
     ("crates/apps/pktgen/src/interface.rs", "the names of netmap's pkt-gen are translated there"),
     ("crates/apps/cli/src/cmd/bench_capture.rs", "the values of --tool are backends"),
     ("crates/lab/experiment/src/", "experiment files say which backends they compare"),
-    ("crates/lab/testbed/src/dut/switch.rs", "the words of experiment files become port names there"),
+    ("crates/lab/testbed/src/dut/", "the words of experiment files are read there, and become port names"),
     ("crates/lab/runner/src/lab.rs", "the ports of a tester that the experiment file leaves open"),
 ];
 

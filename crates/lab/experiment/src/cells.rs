@@ -84,7 +84,7 @@ impl Experiment {
                             }
                         }
                     }
-                    if dut.kind.is_flow_switch() {
+                    if dut.kind.flow_entries().is_some() {
                         let place_of = |cell: &CellSpec<'_>| {
                             let direction = self.directions.iter().position(|there| *there == cell.direction);
                             (direction, self.flows.iter().position(|there| there == cell.flows))
@@ -108,17 +108,17 @@ impl Experiment {
     pub fn flows_of_device<'a>(&'a self, cell: &CellSpec<'a>) -> &'a FlowSpec {
         let pairs = |flows: &FlowSpec| flows.sources.saturating_mul(flows.destinations);
         let widest = self.flows.iter().max_by_key(|flows| pairs(flows));
-        let entries = u64::from(cell.dut.kind.flow_entries());
+        let entries = u64::from(cell.dut.kind.flow_entries().unwrap_or(0));
         let serves_all = |widest: &&FlowSpec| {
             (entries == 0 || entries >= pairs(widest).saturating_mul(2))
                 && self.flows.iter().all(|flows| flows.is_part_of(widest))
         };
-        widest.filter(|_| cell.dut.kind.is_flow_switch()).filter(serves_all).unwrap_or(cell.flows)
+        widest.filter(|_| cell.dut.kind.flow_entries().is_some()).filter(serves_all).unwrap_or(cell.flows)
     }
 
     /// Whether the device of the cell `before` serves `cell`, too, as it is: a switch with the same flow entries, between the same ends.
     pub fn keeps_device(&self, before: &CellSpec<'_>, cell: &CellSpec<'_>) -> bool {
-        cell.dut.kind.is_flow_switch()
+        cell.dut.kind.flow_entries().is_some()
             && before.dut == cell.dut
             && (before.direction, before.tester, before.cores) == (cell.direction, cell.tester, cell.cores)
             && self.flows_of_device(before) == self.flows_of_device(cell)

@@ -55,14 +55,20 @@ impl fmt::Display for Errors {
 
 /// Collects errors while a file is read.
 #[derive(Debug, Default)]
-pub(crate) struct Log {
+pub struct Log {
     noted: RefCell<Vec<(Range<usize>, String)>>,
 }
 
 impl Log {
     /// Notes an error about the bytes `span` of the text.
-    pub(crate) fn error(&self, span: Range<usize>, message: impl Into<String>) {
+    pub fn error(&self, span: Range<usize>, message: impl Into<String>) {
         self.noted.borrow_mut().push((span, message.into()));
+    }
+
+    /// The same where a value is asked for: there is none.
+    pub fn refuse<T>(&self, span: Range<usize>, message: impl Into<String>) -> Option<T> {
+        self.error(span, message);
+        None
     }
 
     /// How many were noted.

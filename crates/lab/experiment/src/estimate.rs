@@ -66,7 +66,7 @@ impl Experiment {
         if before.is_some_and(|before| self.keeps_device(before, cell)) {
             return self.phases.warm_up_ns;
         }
-        let entries = u64::from(cell.dut.kind.flow_entries());
+        let entries = u64::from(cell.dut.kind.flow_entries().unwrap_or(0));
         SETUP_NS.saturating_add(self.phases.warm_up_ns).saturating_add(entries.saturating_mul(ENTRY_NS))
     }
 

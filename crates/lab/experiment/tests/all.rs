@@ -6,6 +6,7 @@ mod estimate;
 mod flow_switches;
 mod hostile;
 mod ip_versions;
+mod kinds;
 mod render;
 mod roundtrip;
 mod shipped;

@@ -1,6 +1,8 @@
 //! Captures in experiment files: lists stand for several devices, and what is wrong with them is told.
 
-use linerate_experiment::{CaptureCores, CaptureTool, DutKind, Experiment, Reception, TestKind, parse};
+use linerate_experiment::{Experiment, TestKind};
+use linerate_testbed::dut::capture::{Capture, CaptureCores, CaptureTool, Reception};
+use linerate_testbed::dut::parse;
 
 const FILE: &str = r#"name = "x"
 title = "X"
@@ -36,7 +38,7 @@ fn lists_are_devices_with_names_and_stars_match_them() {
     let experiment = read(FILE);
     let names: Vec<&str> = experiment.duts.iter().map(|dut| dut.name.as_str()).collect();
     assert_eq!(names, ["c-packet-512KiB", "c-packet-10MiB", "c-pcap-512KiB", "c-pcap-10MiB"]);
-    let DutKind::Capture(last) = experiment.duts[3].kind else { panic!("a capture") };
+    let last: &Capture = experiment.duts[3].kind.settings().expect("a capture");
     assert_eq!((last.tool, last.receive, last.cores), (CaptureTool::Pcap, Reception::ThreadedNapi, CaptureCores::One));
     assert_eq!((last.buffer_bytes, last.file), (10 << 20, false));
     assert_eq!(experiment.tests[0].kind, TestKind::Capture { loads_pps: vec![1e4, 2e4] });

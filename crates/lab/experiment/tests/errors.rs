@@ -1,6 +1,6 @@
 //! Bad experiment files: each mistake is told at its place, with what was expected.
 
-use linerate_experiment::parse;
+use linerate_testbed::dut::parse;
 
 const GOOD: &str = r#"name = "x"
 title = "X"

@@ -1,8 +1,9 @@
 //! The estimate against the search itself, on devices made up for it.
 
-use linerate_experiment::{Experiment, LossGoal, Search, TestKind, parse};
+use linerate_experiment::{Experiment, LossGoal, Search, TestKind};
 use linerate_search::mlr::{Goal, Limits, Order, Search as MlrSearch};
 use linerate_search::{Load, Trial};
+use linerate_testbed::dut::parse;
 
 fn shipped(text: &str) -> Experiment {
     parse(text, "x.toml").unwrap_or_else(|errors| panic!("{errors}"))

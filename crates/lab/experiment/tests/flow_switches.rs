@@ -1,6 +1,11 @@
 //! Switches with flow entries in experiment files, tests of some cells only, and patterns by their names.
 
-use linerate_experiment::{DutKind, Experiment, FlowSwitch, SwitchPorts, TestKind, parse};
+use linerate_experiment::{DutKind, Experiment, TestKind};
+use linerate_testbed::dut::flow_table::FlowSwitch;
+use linerate_testbed::dut::ofswitch::OfSwitch;
+use linerate_testbed::dut::ovs::OpenVswitch;
+use linerate_testbed::dut::parse;
+use linerate_testbed::dut::switch_ports::SwitchPorts;
 
 const FILE: &str = r#"name = "x"
 title = "X"
@@ -40,14 +45,17 @@ fn read(text: &str) -> Experiment {
 fn each_number_of_entries_is_a_device() {
     let experiment = read(FILE);
     let duts: Vec<_> = experiment.duts.iter().map(|dut| (dut.name.as_str(), dut.kind.clone())).collect();
-    let of = |ports, entries| DutKind::OfSwitch(FlowSwitch { ports, entries });
+    let of = |ports, entries| DutKind::from(OfSwitch(FlowSwitch { ports, entries }));
     let memif = SwitchPorts::Memif;
     assert_eq!(
         duts,
-        [("of-0", of(memif, 0)), ("of-1000", of(memif, 1_000)), ("ovs", DutKind::OpenVswitch(FlowSwitch::default()))]
+        [("of-0", of(memif, 0)), ("of-1000", of(memif, 1_000)), ("ovs", OpenVswitch(FlowSwitch::default()).into())]
     );
     assert!(experiment.duts[0].kind.shares_memory() && !experiment.duts[2].kind.shares_memory());
-    assert_eq!((experiment.duts[1].kind.flow_entries(), experiment.duts[2].kind.flow_entries()), (1_000, 0));
+    assert_eq!(
+        (experiment.duts[1].kind.flow_entries(), experiment.duts[2].kind.flow_entries()),
+        (Some(1_000), Some(0))
+    );
 }
 
 #[test]

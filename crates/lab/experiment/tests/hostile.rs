@@ -31,7 +31,7 @@ fn no_text_breaks_an_experiment_file() {
 fn seeds_can_be_read() {
     for seed in seeds() {
         let text = String::from_utf8(seed).expect("text");
-        if let Err(errors) = linerate_experiment::parse(&text, "seed") {
+        if let Err(errors) = linerate_testbed::dut::parse(&text, "seed") {
             panic!("{errors}");
         }
     }

@@ -1,6 +1,7 @@
 //! Flows of IPv4, of IPv6, and of both.
 
-use linerate_experiment::{Experiment, FlowIp, IpVersion, parse};
+use linerate_experiment::{Experiment, FlowIp, IpVersion};
+use linerate_testbed::dut::parse;
 
 fn file(matrix: &str) -> String {
     format!(

@@ -5,11 +5,24 @@ use super::render;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use linerate_experiment::{
-    Addresses6, Capture, CaptureCores, CaptureTool, CellMatch, Command, Cores, CoresSpec, Direction, DutCores, DutKind,
-    DutSpec, EchoOrder, EchoStack, ExpectedLoss, Experiment, Firewall, FirewallTool, FlowIp, FlowOrder, FlowSpec,
-    FlowSwitch, Limit, LimitOf, LossGoal, NextHop, Phases, PortEnd, Published, Reception, Search, SessionKind,
-    Sessions, SizeSpec, SwitchPorts, TestKind, TestSpec, TesterPorts, TopologyKind, parse,
+    Addresses6, CellMatch, Cores, CoresSpec, Direction, DutCores, DutKind, DutSpec, EchoOrder, EchoStack, Experiment,
+    FlowIp, FlowOrder, FlowSpec, Limit, LimitOf, LossGoal, NextHop, Phases, PortEnd, Published, Search, SessionKind,
+    Sessions, SizeSpec, TestKind, TestSpec, TesterPorts, TopologyKind,
 };
+use linerate_testbed::dut::bridge::Bridge;
+use linerate_testbed::dut::capture::{Capture, CaptureCores, CaptureTool, Reception};
+use linerate_testbed::dut::command::Command;
+use linerate_testbed::dut::external::External;
+use linerate_testbed::dut::flow_table::FlowSwitch;
+use linerate_testbed::dut::none::Direct;
+use linerate_testbed::dut::ofswitch::OfSwitch;
+use linerate_testbed::dut::ovs::OpenVswitch;
+use linerate_testbed::dut::pipe::Pipe;
+use linerate_testbed::dut::router::{FirewallTool, Router};
+use linerate_testbed::dut::switch::Switch;
+use linerate_testbed::dut::switch_ports::SwitchPorts;
+use linerate_testbed::dut::xdp::XdpForwarder;
+use linerate_testbed::dut::{ExpectedLoss, parse};
 use proptest::prelude::*;
 
 fn name() -> impl Strategy<Value = String> {
@@ -50,7 +63,7 @@ fn command() -> impl Strategy<Value = Command> {
     })
 }
 
-fn firewall() -> impl Strategy<Value = Firewall> {
+fn router() -> impl Strategy<Value = Router> {
     let tool = prop::sample::select(vec![FirewallTool::Iptables, FirewallTool::Nft]);
     let sysctls = prop::collection::btree_map("net/[a-z]{1,6}/[a-z._-]{1,6}[a-z]", "[a-z0-9 ]{1,10}", 0..3);
     let lines = || prop::collection::vec("[a-z '{};|]{1,20}", 0..3);
@@ -60,10 +73,10 @@ fn firewall() -> impl Strategy<Value = Firewall> {
         |(tool, rules, conntrack, snat, sysctls, (setup, teardown, loses))| {
             let loses = loses.map(|(place, cause)| ExpectedLoss { place, cause });
             let of_tool = match tool {
-                Some(_) => Firewall { tool, rules, conntrack, snat, ..Firewall::default() },
-                None => Firewall::default(),
+                Some(_) => Router { tool, rules, conntrack, snat, ..Router::default() },
+                None => Router::default(),
             };
-            Firewall { sysctls, setup, teardown, loses, ..of_tool }
+            Router { sysctls, setup, teardown, loses, ..of_tool }
         },
     )
 }
@@ -83,26 +96,27 @@ fn flow_switch(ports: [SwitchPorts; 2]) -> impl Strategy<Value = FlowSwitch> {
 fn kind(topology: &TopologyKind) -> BoxedStrategy<DutKind> {
     match topology {
         TopologyKind::Namespaces => prop_oneof![
-            firewall().prop_map(DutKind::Router),
-            Just(DutKind::Bridge),
-            Just(DutKind::XdpForwarder),
-            flow_switch([SwitchPorts::Packet, SwitchPorts::Memif]).prop_map(DutKind::OpenVswitch),
-            flow_switch([SwitchPorts::Xdp, SwitchPorts::Memif]).prop_map(DutKind::OfSwitch),
-            Just(DutKind::Switch(SwitchPorts::Packet)),
-            Just(DutKind::Switch(SwitchPorts::Xdp)),
-            Just(DutKind::Switch(SwitchPorts::Memif)),
-            capture().prop_map(DutKind::Capture),
-            command().prop_map(DutKind::Command),
-            Just(DutKind::None),
+            router().prop_map(DutKind::from),
+            Just(DutKind::from(Bridge)),
+            Just(DutKind::from(XdpForwarder)),
+            flow_switch([SwitchPorts::Packet, SwitchPorts::Memif])
+                .prop_map(|switch| DutKind::from(OpenVswitch(switch))),
+            flow_switch([SwitchPorts::Xdp, SwitchPorts::Memif]).prop_map(|switch| DutKind::from(OfSwitch(switch))),
+            Just(DutKind::from(Switch(SwitchPorts::Packet))),
+            Just(DutKind::from(Switch(SwitchPorts::Xdp))),
+            Just(DutKind::from(Switch(SwitchPorts::Memif))),
+            capture().prop_map(DutKind::from),
+            command().prop_map(DutKind::from),
+            Just(DutKind::from(Direct)),
         ]
         .boxed(),
         TopologyKind::Ports { .. } => prop_oneof![
-            (text(), words()).prop_map(|(description, counters)| DutKind::External { description, counters }),
-            command().prop_map(DutKind::Command),
-            Just(DutKind::None),
+            (text(), words()).prop_map(|(description, counters)| DutKind::from(External { description, counters })),
+            command().prop_map(DutKind::from),
+            Just(DutKind::from(Direct)),
         ]
         .boxed(),
-        TopologyKind::InProcess => prop_oneof![Just(DutKind::Pipe), Just(DutKind::None)].boxed(),
+        TopologyKind::InProcess => prop_oneof![Just(DutKind::from(Pipe)), Just(DutKind::from(Direct))].boxed(),
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use linerate_experiment::{Experiment, TestKind, matches_glob, parse};
+use linerate_experiment::{Experiment, TestKind, matches_glob};
+use linerate_testbed::dut::parse;
 
 fn folder() -> PathBuf {
     [env!("CARGO_MANIFEST_DIR"), "..", "..", "..", "experiments"].iter().collect()

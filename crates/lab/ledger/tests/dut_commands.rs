@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use std::path::Path as FilePath;
 use std::time::{Duration, Instant};
 
-use linerate_experiment::{Command, DutKind, NextHop, PortEnd, TopologyKind};
+use linerate_experiment::{DutKind, NextHop, PortEnd, TopologyKind};
+use linerate_testbed::dut::command::Command;
+use linerate_testbed::dut::external::External;
 use linerate_testbed::dut::{self, Built, DutError, Path};
 use linerate_testbed::topology::TopologySpec;
 use linerate_testkit::{may_skip, or_skip};
@@ -59,7 +61,7 @@ fn forwarder(folder: &FilePath, drop: u32) -> Command {
 #[test]
 fn a_program_carries_packets_both_ways_counts_and_starts_anew() {
     let folder = tempfile::tempdir().expect("a folder");
-    let Some(mut built) = device(DutKind::Command(forwarder(folder.path(), 0))) else { return };
+    let Some(mut built) = device(DutKind::from(forwarder(folder.path(), 0))) else { return };
     carry_some(&mut built, Direction::Forward, PACKETS).all_delivered();
     carry_some(&mut built, Direction::Backward, PACKETS).all_delivered();
     let expected =
@@ -82,7 +84,7 @@ fn a_program_carries_packets_both_ways_counts_and_starts_anew() {
 #[test]
 fn what_a_program_keeps_for_itself_is_its_own_row() {
     let folder = tempfile::tempdir().expect("a folder");
-    let Some(mut built) = device(DutKind::Command(forwarder(folder.path(), 3))) else { return };
+    let Some(mut built) = device(DutKind::from(forwarder(folder.path(), 3))) else { return };
     let ledger = carry_some(&mut built, Direction::Forward, PACKETS - PACKETS / 3).ledger;
     let account = &ledger.account;
     assert_eq!((account.delivered(), account.unexplained()), (PACKETS - PACKETS / 3, 0), "{ledger:?}");
@@ -95,7 +97,7 @@ fn what_a_program_keeps_for_itself_is_its_own_row() {
 fn a_program_that_dies_is_told_with_its_last_lines() {
     let script = "echo working; sleep 0.2; echo out of memory >&2; exit 7";
     let command = Command { start: words(&["sh", "-c", script, "{in}"]), ..Command::default() };
-    let Some(mut built) = device(DutKind::Command(command)) else { return };
+    let Some(mut built) = device(DutKind::from(command)) else { return };
     let error = until_error(&mut built);
     assert!(matches!(error, DutError::Died { .. }), "{error}");
     let text = error.to_string();
@@ -118,7 +120,7 @@ fn a_program_that_does_not_get_ready_dies_at_once_or_is_not_there_is_told() {
     let failure = |start: &[&str], ready: &[&str], ready_ms: u64| {
         let (start, ready) = (words(start), words(ready));
         let command = Command { start, ready, ready_ns: ready_ms * 1_000_000, ..Command::default() };
-        dut::build(&named(DutKind::Command(command)), &TopologySpec::default()).err().expect("an error")
+        dut::build(&named(DutKind::from(command)), &TopologySpec::default()).err().expect("an error")
     };
     let error = failure(&["sleep", "600"], &["false"], 200);
     if may_skip(&error) {
@@ -141,7 +143,7 @@ fn dropping_a_device_ends_all_that_it_started() {
     // Both shells become a tail. For a moment of it, a process has no words at all; a tail becomes nothing else.
     let script = r#"tail -f "$0" & exec tail -f "$0""#;
     let command = Command { start: words(&["sh", "-c", script, &mark]), ..Command::default() };
-    let Some(built) = device(DutKind::Command(command)) else { return };
+    let Some(built) = device(DutKind::from(command)) else { return };
     let running = || tails_of(&mark);
     let deadline = Instant::now() + Duration::from_secs(60);
     while running() < 2 && Instant::now() < deadline {
@@ -177,7 +179,7 @@ fn testpmd_over_packet_sockets_carries_packets_both_ways() {
     // Both sockets are bound when the kernel lists them.
     let ready = words(&["sh", "-c", "test $(grep -c . /proc/net/packet) -ge 3"]);
     let command = Command { start, ready, ready_ns: 120_000_000_000, ..Command::default() };
-    let built = dut::build(&named(DutKind::Command(command)), &TopologySpec::default());
+    let built = dut::build(&named(DutKind::from(command)), &TopologySpec::default());
     let Some(mut built) = or_skip("no testpmd", built) else { return };
     wait_until_forwarding(&mut built);
     carry_some(&mut built, Direction::Forward, PACKETS).all_delivered();
@@ -203,7 +205,7 @@ fn an_external_box_has_its_description_and_what_its_command_counts() {
     let ports = TopologyKind::Ports { a: port("packet:east"), b: port("packet:west") };
     let path = TopologySpec { ends: ports, ..TopologySpec::default() };
     let external = |counters: &[&str]| {
-        named(DutKind::External { description: "switch in rack 3".into(), counters: words(counters) })
+        named(DutKind::from(External { description: "switch in rack 3".into(), counters: words(counters) }))
     };
     let mut built = dut::build(&external(&["printf", "in 12\\nout 11\\n"]), &path).expect("nothing to build");
     assert!(matches!(&built.path, Path::Ports { a, b } if a.port == "packet:east" && b.port == "packet:west"));

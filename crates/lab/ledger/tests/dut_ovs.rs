@@ -5,13 +5,15 @@ mod support;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use linerate_experiment::{DutKind, FlowSwitch};
+use linerate_experiment::DutKind;
+use linerate_testbed::dut::flow_table::FlowSwitch;
+use linerate_testbed::dut::ovs::OpenVswitch;
 use linerate_testbed::dut::{Built, DutError};
 use support::carry::{Direction, PACKETS, carry_some, device};
 
 #[test]
 fn open_vswitch_carries_packets_both_ways_counts_them_is_reset_dies_and_leaves_nothing() {
-    let Some(mut built) = device(DutKind::OpenVswitch(FlowSwitch::default())) else { return };
+    let Some(mut built) = device(DutKind::from(OpenVswitch(FlowSwitch::default()))) else { return };
     assert!(built.device.needs_warm_up());
     carry_some(&mut built, Direction::Forward, PACKETS).all_delivered();
     carry_some(&mut built, Direction::Backward, PACKETS).all_delivered();

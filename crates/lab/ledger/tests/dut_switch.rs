@@ -2,8 +2,10 @@
 
 mod support;
 
-use linerate_experiment::{DutKind, SwitchPorts};
+use linerate_experiment::DutKind;
 use linerate_testbed::dut::Built;
+use linerate_testbed::dut::switch::Switch;
+use linerate_testbed::dut::switch_ports::SwitchPorts;
 use support::carry::{Direction, PACKETS, carry_some, device};
 
 fn carries_all(built: &mut Built, way: Direction) {
@@ -13,7 +15,7 @@ fn carries_all(built: &mut Built, way: Direction) {
 #[test]
 fn the_switch_carries_packets_both_ways_counts_them_is_reset_and_leaves_nothing() {
     for ports in [SwitchPorts::Packet, SwitchPorts::Xdp] {
-        let Some(built) = device(DutKind::Switch(ports)) else { return };
+        let Some(built) = device(DutKind::from(Switch(ports))) else { return };
         works_and_leaves_nothing(built);
     }
 }

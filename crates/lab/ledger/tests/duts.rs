@@ -2,8 +2,13 @@
 
 use super::support;
 
-use linerate_experiment::{DutKind, Firewall, FirewallTool, TopologyKind};
+use linerate_experiment::{DutKind, TopologyKind};
 use linerate_report::Loss;
+use linerate_testbed::dut::bridge::Bridge;
+use linerate_testbed::dut::none::Direct;
+use linerate_testbed::dut::pipe::Pipe;
+use linerate_testbed::dut::router::{FirewallTool, Router};
+use linerate_testbed::dut::xdp::XdpForwarder;
 use linerate_testbed::dut::{DutError, Path};
 use linerate_testbed::netlink::Netlink;
 use linerate_testbed::placement::Placement;
@@ -12,7 +17,7 @@ use support::carry::{Direction, carry, device};
 
 #[test]
 fn a_plain_router_carries_packets_both_ways_and_after_a_reset() {
-    let Some(mut built) = device(DutKind::Router(Firewall::default())) else { return };
+    let Some(mut built) = device(DutKind::from(Router::default())) else { return };
     let before = built.device.counters().expect("counters");
     carry(&mut built, Direction::Forward).all_delivered();
     carry(&mut built, Direction::Backward).all_delivered();
@@ -31,8 +36,8 @@ fn a_plain_router_carries_packets_both_ways_and_after_a_reset() {
 #[test]
 fn rules_of_either_tool_carry_packets_and_the_ledger_closes() {
     for tool in [FirewallTool::Iptables, FirewallTool::Nft] {
-        let rules = Firewall { tool: Some(tool), rules: 200, conntrack: true, ..Firewall::default() };
-        let Some(mut built) = device(DutKind::Router(rules)) else { continue };
+        let rules = Router { tool: Some(tool), rules: 200, conntrack: true, ..Router::default() };
+        let Some(mut built) = device(DutKind::from(rules)) else { continue };
         assert!(built.device.needs_warm_up());
         carry(&mut built, Direction::Forward).all_delivered();
         carry(&mut built, Direction::Backward).all_delivered();
@@ -50,8 +55,8 @@ fn rules_of_either_tool_carry_packets_and_the_ledger_closes() {
 #[test]
 fn translated_packets_are_delivered_under_the_routers_address() {
     for tool in [FirewallTool::Iptables, FirewallTool::Nft] {
-        let rules = Firewall { tool: Some(tool), snat: true, ..Firewall::default() };
-        let Some(mut built) = device(DutKind::Router(rules)) else { continue };
+        let rules = Router { tool: Some(tool), snat: true, ..Router::default() };
+        let Some(mut built) = device(DutKind::from(rules)) else { continue };
         for (way, router) in [(Direction::Forward, [198, 18, 1, 1]), (Direction::Backward, [198, 18, 0, 1])] {
             let carried = carry(&mut built, way);
             carried.all_delivered();
@@ -63,15 +68,15 @@ fn translated_packets_are_delivered_under_the_routers_address() {
 #[test]
 fn settings_hold_in_the_routers_namespace_and_nowhere_else() {
     let name = "net/netfilter/nf_conntrack_udp_timeout";
-    let mut rules = Firewall { tool: Some(FirewallTool::Nft), conntrack: true, ..Firewall::default() };
+    let mut rules = Router { tool: Some(FirewallTool::Nft), conntrack: true, ..Router::default() };
     rules.sysctls.insert(name.into(), "77".into());
     let before = linerate_testbed::sysctl::read(name);
-    let Some(built) = device(DutKind::Router(rules.clone())) else { return };
+    let Some(built) = device(DutKind::from(rules.clone())) else { return };
     let dut = built.path.topology().and_then(|topology| topology.dut.as_ref()).expect("a router");
     assert_eq!(dut.namespace.run(|| linerate_testbed::sysctl::read(name)).expect("enter").as_deref(), Some("77"));
     assert_eq!(linerate_testbed::sysctl::read(name), before);
     rules.sysctls.insert("net/netfilter/nf_conntrack_max".into(), "1000".into());
-    let spec = support::carry::named(DutKind::Router(rules));
+    let spec = support::carry::named(DutKind::from(rules));
     match linerate_testbed::dut::build(&spec, &TopologySpec::default()) {
         Err(error) => assert!(error.to_string().contains("first network namespace"), "{error}"),
         Ok(_) => eprintln!("skipped in part: this kernel has a limit for each namespace"),
@@ -80,7 +85,7 @@ fn settings_hold_in_the_routers_namespace_and_nowhere_else() {
 
 #[test]
 fn a_router_whose_interface_went_down_says_so() {
-    let Some(mut built) = device(DutKind::Router(Firewall::default())) else { return };
+    let Some(mut built) = device(DutKind::from(Router::default())) else { return };
     built.device.check().expect("it works");
     let dut = built.path.topology().and_then(|topology| topology.dut.as_ref()).expect("a router");
     Netlink::open_in(&dut.namespace).and_then(|mut link| link.set_up(dut.egress.index, false)).expect("down");
@@ -90,7 +95,7 @@ fn a_router_whose_interface_went_down_says_so() {
 
 #[test]
 fn a_bridge_learns_both_stations_and_carries_packets_both_ways_and_after_a_reset() {
-    let Some(mut built) = device(DutKind::Bridge) else { return };
+    let Some(mut built) = device(DutKind::from(Bridge)) else { return };
     assert!(built.device.needs_warm_up());
     let topology = built.path.topology().expect("namespaces");
     let receiver = support::RawSocket::open_with(&topology.receiver, std::time::Duration::from_millis(100));
@@ -122,7 +127,7 @@ fn learned_on(port: &str) -> Option<String> {
 fn an_xdp_program_carries_packets_both_ways_counts_them_and_works_after_a_reset() {
     for placement in [Placement::SenderContext, Placement::Thread { core: None }] {
         let path = TopologySpec { placement, ..TopologySpec::default() };
-        let Some(mut built) = support::carry::device_on(DutKind::XdpForwarder, &path) else { return };
+        let Some(mut built) = support::carry::device_on(DutKind::from(XdpForwarder), &path) else { return };
         carry(&mut built, Direction::Forward).all_delivered();
         carry(&mut built, Direction::Backward).all_delivered();
         let counters = built.device.counters().expect("counters");
@@ -137,7 +142,7 @@ fn an_xdp_program_carries_packets_both_ways_counts_them_and_works_after_a_reset(
 
 #[test]
 fn frames_that_a_switching_device_cannot_send_on_are_lost_at_its_way_out() {
-    for kind in [DutKind::Bridge, DutKind::XdpForwarder] {
+    for kind in [DutKind::from(Bridge), DutKind::from(XdpForwarder)] {
         let Some(mut built) = device(kind.clone()) else { continue };
         let side = &built.path.topology().expect("namespaces").receiver;
         Netlink::open_in(&side.namespace).and_then(|mut link| link.set_up(side.interface.index, false)).expect("down");
@@ -151,7 +156,7 @@ fn frames_that_a_switching_device_cannot_send_on_are_lost_at_its_way_out() {
 
 #[test]
 fn no_device_is_the_direct_path() {
-    let Some(mut built) = device(DutKind::None) else { return };
+    let Some(mut built) = device(DutKind::from(Direct)) else { return };
     carry(&mut built, Direction::Forward).all_delivered();
     carry(&mut built, Direction::Backward).all_delivered();
     assert!(matches!(built.device.reset(), Err(DutError::NoReset(_))));
@@ -160,7 +165,7 @@ fn no_device_is_the_direct_path() {
 #[test]
 fn a_pipe_is_a_link_inside_this_process_and_needs_that_topology() {
     let in_process = TopologySpec { ends: TopologyKind::InProcess, ..TopologySpec::default() };
-    let spec = support::carry::named(DutKind::Pipe);
+    let spec = support::carry::named(DutKind::from(Pipe));
     let mut built = linerate_testbed::dut::build(&spec, &in_process).expect("a pipe");
     assert!(matches!(built.path, Path::InProcess));
     built.device.check().expect("it works");

@@ -10,7 +10,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-use linerate_experiment::{DutKind, Firewall, FirewallTool, FlowSwitch};
+use linerate_experiment::DutKind;
 use linerate_ledger::attribution::PortRows;
 use linerate_ledger::counters::CounterSources;
 use linerate_ledger::ledger::{Ends, Ledger, close};
@@ -18,6 +18,11 @@ use linerate_report::Counted;
 use linerate_sys::capability::{Capabilities, Capability};
 use linerate_sys::{netns, userns};
 use linerate_testbed::dut;
+use linerate_testbed::dut::bridge::Bridge;
+use linerate_testbed::dut::flow_table::FlowSwitch;
+use linerate_testbed::dut::ovs::OpenVswitch;
+use linerate_testbed::dut::router::{FirewallTool, Router};
+use linerate_testbed::dut::xdp::XdpForwarder;
 use linerate_testbed::placement::{Mode, Placement};
 use linerate_testbed::topology::{Topology, TopologySpec};
 use linerate_testkit::{may_skip, or_skip};
@@ -93,14 +98,13 @@ fn in_user_namespace(entered: &userns::UserNs) -> ExitCode {
 
 /// Devices that need nothing of the host work here too; one that does says what it lacks.
 fn devices() {
-    let rules = |tool| {
-        DutKind::Router(Firewall { tool: Some(tool), rules: 10, conntrack: true, snat: true, ..Firewall::default() })
-    };
+    let rules =
+        |tool| DutKind::from(Router { tool: Some(tool), rules: 10, conntrack: true, snat: true, ..Router::default() });
     for kind in [
         rules(FirewallTool::Nft),
         rules(FirewallTool::Iptables),
-        DutKind::Bridge,
-        DutKind::OpenVswitch(FlowSwitch::default()),
+        DutKind::from(Bridge),
+        DutKind::from(OpenVswitch(FlowSwitch::default())),
     ] {
         match dut::build(&named(kind.clone()), &TopologySpec::default()) {
             Err(error) => {
@@ -114,7 +118,7 @@ fn devices() {
             }
         }
     }
-    let refused = dut::build(&named(DutKind::XdpForwarder), &TopologySpec::default());
+    let refused = dut::build(&named(DutKind::from(XdpForwarder)), &TopologySpec::default());
     let error = refused.err().expect("programs need rights on the host").to_string();
     assert!(error.contains("XDP forwarder") && error.contains("run as root"), "{error}");
 }

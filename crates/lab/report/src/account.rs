@@ -171,6 +171,17 @@ impl Account {
         self.counted.reordered
     }
 
+    /// Where packets were lost, in the order of the losses.
+    pub fn places(&self) -> Vec<String> {
+        let mut places: Vec<String> = Vec::new();
+        for loss in &self.lost {
+            if !places.contains(&loss.place) {
+                places.push(loss.place.clone());
+            }
+        }
+        places
+    }
+
     /// Packets lost, by place and cause. A cause whose counter was read and did not move is in it with 0 packets.
     pub fn lost(&self) -> &[Loss] {
         &self.lost

@@ -33,8 +33,10 @@ const TRIP_MAX_NS: f64 = 2_000.0;
 
 /// The bounds of all rates of a run; `None` where no rate was measured.
 pub fn stated_bounds(results: &Results) -> Option<StatedBounds> {
-    let paces =
-        [|made: &ExperimentTrial| made.noise.generator_pace_ns, |made: &ExperimentTrial| made.noise.dut_pace_ns];
+    let paces = [
+        |made: &ExperimentTrial| made.machine.noise.generator_pace_ns,
+        |made: &ExperimentTrial| made.machine.noise.dut_pace_ns,
+    ];
     let loop_moved = paces.into_iter().filter_map(|pace| pace_moved(results, pace)).reduce(f64::max);
     let cache_line_ns = cache_line_ns(results);
     let has_cores_moved = cache_line_ns.is_some_and(|[least, most]| has_moved(least, most));
@@ -68,7 +70,7 @@ fn cache_line_ns(results: &Results) -> Option<[f64; 2]> {
 
 /// The round trips beside the trials of a finding.
 fn trips(finding: &Finding) -> impl Iterator<Item = f64> {
-    let trips = finding.used_trials().filter_map(|made| made.noise.cache_line_ns);
+    let trips = finding.used_trials().filter_map(|made| made.machine.noise.cache_line_ns);
     trips.filter(|trip| *trip <= TRIP_MAX_NS)
 }
 
@@ -136,7 +138,7 @@ struct Moment {
 
 fn under_overload(finding: &Finding) -> Vec<Moment> {
     let Some(TestResult::Capacity { delivered_pps, .. }) = &finding.result else { return Vec::new() };
-    let of_trials: Vec<Option<f64>> = finding.used_trials().map(|made| made.noise.cache_line_ns).collect();
+    let of_trials: Vec<Option<f64>> = finding.used_trials().map(|made| made.machine.noise.cache_line_ns).collect();
     let of_finding = Some(median(&trips(finding).collect::<Vec<_>>())).filter(|trip| trip.is_finite());
     let is_told = of_trials.len() == delivered_pps.len();
     let trip = |number: usize| if is_told { of_trials.get(number).copied().flatten() } else { of_finding };

@@ -46,7 +46,7 @@ pub fn trials_csv(results: &Results) -> String {
          gap_max_ns,preempted,waited_ns,cache_line_ns,disturbed,repeated,tester_limited,not_used\r\n",
     );
     for (cell, finding, made) in trials(results) {
-        let (trial, noise) = (&made.trial, &made.noise);
+        let (trial, noise) = (&made.trial, &made.machine.noise);
         let account = &trial.account;
         let mut fields = cell_fields(cell);
         fields.extend([finding.test.clone(), finding.repetition.to_string(), trial.name.clone()]);

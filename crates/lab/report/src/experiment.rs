@@ -117,20 +117,28 @@ impl Finding {
 pub struct ExperimentTrial {
     /// Load, account, latency and cores. With both ways, the sum of the two directions.
     pub trial: Trial,
-    /// How undisturbed it was.
+    /// What the machine did meanwhile. In the document its fields stand beside `trial`.
+    #[serde(flatten)]
+    pub machine: Machine,
+    /// Counters of the DUT's own that moved, by name.
+    #[serde(default)]
+    pub dut_counters: std::collections::BTreeMap<String, u64>,
+    /// Why no search and no figure uses it: it was made again. `None`: it counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_used: Option<String>,
+}
+
+/// What the machine did during a trial.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Machine {
+    /// How undisturbed the trial was.
     pub noise: Noise,
     /// When cores were away, by whom, and what was lost meanwhile.
     #[serde(default)]
     pub stalls: crate::Stalls,
-    /// Counters of the DUT's own that moved, by name.
-    #[serde(default)]
-    pub dut_counters: std::collections::BTreeMap<String, u64>,
-    /// Cycles and instructions of the tester's sending thread and of the DUT, where the machine counts them.
+    /// Cycles and instructions of the tester's sending threads and of the DUT, where the machine counts them.
     #[serde(default)]
     pub work: Vec<Work>,
-    /// Why no search and no figure uses it: it was made again. `None`: it counts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub not_used: Option<String>,
 }
 
 /// What a part of the path cost.

@@ -57,7 +57,8 @@ pub use csv::{figures_csv, ledger_csv, trials_csv};
 pub use environment::{CORE_CLOCK, CORE_CLOCK_MEASURED, CacheLine, Environment};
 pub use experiment::{
     Cell, EXPERIMENT_SCHEMA, ExperimentTrial, FLOW_MATCHES, Finding, GoalBounds, GoalFound, LatencyPoint, LimitedBy,
-    LossPoint, Noise, PublishedRow, RateBounds, Results, SearchStop, SessionsFound, StatedBounds, TestResult, Work,
+    LossPoint, Machine, Noise, PublishedRow, RateBounds, Results, SearchStop, SessionsFound, StatedBounds, TestResult,
+    Work,
 };
 pub use figure::median;
 pub use html::html;

@@ -2,7 +2,7 @@
 
 use crate::units::{l1_bps, l2_bps};
 use crate::{Account, number};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Bytes of the frame check sequence, which the size on the wire counts and the size in memory does not.
 pub(crate) const FCS_BYTES: u32 = 4;
@@ -26,7 +26,7 @@ pub enum Purpose {
 
 /// One trial. What follows from other fields (sizes, rates, the tester's limit) is computed, never stored from outside.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(from = "Fields", into = "Fields")]
+#[serde(remote = "Self")]
 pub struct Trial {
     /// Unique in its document.
     pub name: String,
@@ -39,18 +39,24 @@ pub struct Trial {
     /// Number of flows.
     pub flows: u64,
     /// The intended rate in packets per second.
+    #[serde(deserialize_with = "number::or_null")]
     pub load_pps: f64,
     /// How long packets were sent, in nanoseconds.
     pub duration_ns: u64,
     /// Where every packet went.
+    #[serde(flatten)]
     pub account: Account,
     /// One-way latency, where it was measured.
+    #[serde(default)]
     pub latency: Option<Latency>,
     /// What the cores did during the trial.
+    #[serde(default)]
     pub cpu: Vec<CoreUse>,
     /// The rate of the same path without the DUT, in packets per second.
+    #[serde(default)]
     pub baseline_pps: Option<f64>,
     /// What a reader should know.
+    #[serde(default)]
     pub notes: Vec<String>,
 }
 
@@ -152,77 +158,25 @@ pub struct CoreUse {
     pub idle: f64,
 }
 
-/// The trial as it is written. `size`, `rates` and `tester_limited` are for readers of the document; they are not read back.
-#[derive(Serialize, Deserialize)]
-struct Fields {
-    name: String,
-    purpose: Purpose,
-    path: Vec<String>,
-    size_wire: u32,
-    #[serde(skip_deserializing)]
+/// The trial as it is written: with `size`, `rates` and `tester_limited` for readers of the document. They are not read back.
+#[derive(Serialize)]
+struct Written<'a> {
+    #[serde(flatten, with = "Trial")]
+    trial: &'a Trial,
     size: u32,
-    flows: u64,
-    #[serde(deserialize_with = "number::or_null")]
-    load_pps: f64,
-    duration_ns: u64,
-    #[serde(flatten)]
-    account: Account,
-    #[serde(skip_deserializing)]
     rates: Option<Rates>,
-    #[serde(default)]
-    latency: Option<Latency>,
-    #[serde(default)]
-    cpu: Vec<CoreUse>,
-    #[serde(default)]
-    baseline_pps: Option<f64>,
-    #[serde(skip_deserializing)]
     tester_limited: bool,
-    #[serde(default)]
-    notes: Vec<String>,
 }
 
-impl From<Trial> for Fields {
-    fn from(trial: Trial) -> Self {
-        let (size, rates, tester_limited) = (trial.size(), trial.rates(), trial.is_tester_limited());
-        let Trial { name, purpose, path, size_wire, flows, load_pps, duration_ns, .. } = trial;
-        let Trial { account, latency, cpu, baseline_pps, notes, .. } = trial;
-        Self {
-            name,
-            purpose,
-            path,
-            size_wire,
-            size,
-            flows,
-            load_pps,
-            duration_ns,
-            account,
-            rates,
-            latency,
-            cpu,
-            baseline_pps,
-            tester_limited,
-            notes,
-        }
+impl Serialize for Trial {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (size, rates, tester_limited) = (self.size(), self.rates(), self.is_tester_limited());
+        Serialize::serialize(&Written { trial: self, size, rates, tester_limited }, serializer)
     }
 }
 
-impl From<Fields> for Trial {
-    fn from(fields: Fields) -> Self {
-        let Fields { name, purpose, path, size_wire, flows, load_pps, duration_ns, .. } = fields;
-        let Fields { account, latency, cpu, baseline_pps, notes, .. } = fields;
-        Self {
-            name,
-            purpose,
-            path,
-            size_wire,
-            flows,
-            load_pps,
-            duration_ns,
-            account,
-            latency,
-            cpu,
-            baseline_pps,
-            notes,
-        }
+impl<'de> Deserialize<'de> for Trial {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::deserialize(deserializer)
     }
 }

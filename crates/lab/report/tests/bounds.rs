@@ -58,7 +58,8 @@ fn run(found: Vec<Made>) -> Results {
     let findings = found.into_iter().map(|Made { number, found, loop_ns, line_ns }| {
         let mut made = before.clone();
         let (generator_pace_ns, dut_pace_ns) = (Some(27e3), Some(loop_ns));
-        made.noise = Noise { generator_pace_ns, dut_pace_ns, cache_line_ns: Some(line_ns), ..made.noise };
+        made.machine.noise =
+            Noise { generator_pace_ns, dut_pace_ns, cache_line_ns: Some(line_ns), ..made.machine.noise };
         finding(number, found, vec![made])
     });
     results.cells[0].findings = findings.collect();

@@ -76,7 +76,7 @@ fn the_testers_own_limit_is_no_difference_of_the_device() {
 fn on_machine(seed: u64, repetitions: u32, capacity_pps: f64, noise: impl Fn(usize) -> Noise) -> Results {
     let mut results = sizes(seed, repetitions, capacity_pps, 0.002);
     let trials = results.cells.iter_mut().flat_map(|cell| &mut cell.findings).flat_map(|finding| &mut finding.trials);
-    trials.enumerate().for_each(|(number, made)| made.noise = noise(number));
+    trials.enumerate().for_each(|(number, made)| made.machine.noise = noise(number));
     results
 }
 

@@ -171,7 +171,7 @@ fn what_the_tester_or_the_noise_took_away_is_not_gone() {
     let with_noise = |mut results: Results, noise: Noise| {
         for finding in &mut results.cells[0].findings {
             finding.trials = vec![trial("t", 64, 1, 0.5e6, 1e6, &DEVICE)];
-            finding.trials[0].noise = noise;
+            finding.trials[0].machine.noise = noise;
         }
         results
     };

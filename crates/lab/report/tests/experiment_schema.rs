@@ -35,7 +35,7 @@ fn broken_numbers() -> Results {
             Some(TestResult::Latency { points }) => points.iter_mut().for_each(|point| point.latency = None),
             _ => {}
         }
-        finding.trials.iter_mut().for_each(|made| made.noise.steal_share = f64::NAN);
+        finding.trials.iter_mut().for_each(|made| made.machine.noise.steal_share = f64::NAN);
     }
     results
 }

@@ -312,11 +312,11 @@ fn the_answer_comes_first_with_bounds_interruptions_and_pace() {
     };
     let trials = |pace_ns: f64, line_ns: f64| {
         let mut made = trial("one", 64, 1, 7e5, 8e5, &device);
-        made.noise = Noise {
+        made.machine.noise = Noise {
             generator_pace_ns: Some(30e3),
             dut_pace_ns: Some(pace_ns),
             cache_line_ns: Some(line_ns),
-            ..made.noise
+            ..made.machine.noise
         };
         vec![made]
     };

@@ -68,6 +68,13 @@ pub(super) fn choose(wanted: &Wanted, topology: &TopologyKind, allowed: &[usize]
     Ok(Chosen { threads: Cores { generator, generator_back: None, dut, receiver }, placement, of_dut })
 }
 
+impl Chosen {
+    /// Where the device works: on its own cores, or where its first hop does.
+    pub(super) fn cores_of_dut(&self) -> Vec<usize> {
+        if self.of_dut.is_empty() { self.threads.dut.into_iter().collect() } else { self.of_dut.clone() }
+    }
+}
+
 fn words(cores: &[usize]) -> String {
     let list = cores.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
     format!("{} ({list})", if cores.len() == 1 { "one core".to_owned() } else { format!("{} cores", cores.len()) })

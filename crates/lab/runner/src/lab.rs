@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use linerate_experiment::{
-    Direction, DutKind, DutSpec, ExpectedLoss, Experiment, NextHop, PortEnd, TesterPorts, TopologyKind,
-};
+use linerate_experiment::{Direction, DutSpec, Experiment, NextHop, PortEnd, TesterPorts, TopologyKind};
 use linerate_report::{Account, CacheLine, Dut, Environment, ExperimentTrial, Loss, Results, TestResult, Trial, units};
 use linerate_sys::{affinity, signal};
 
@@ -14,7 +12,8 @@ use super::lab_tcp::TcpRig;
 use super::observed::{core_use, moved};
 use super::plan::CellPlan;
 use super::testbed::{Reset, Testbed, TestbedError, TestbedFactory, TrialRequest, TrialResult, rate_pps};
-use linerate_testbed::dut::{self, Device, Shown};
+use linerate_testbed::dut::none::Direct;
+use linerate_testbed::dut::{self, Device, ExpectedLoss, Shown};
 use linerate_testbed::environment;
 use linerate_testbed::placement::Mode;
 use linerate_testbed::topology::{LinkKind, TopologySpec};
@@ -69,7 +68,7 @@ impl<'a> Lab<'a> {
             flows: cell.flows.clone(),
             both_ways: cell.direction == Direction::BothWays,
             is_warm: false,
-            places_device: tester.topology.is_some() || over_memory && dut.kind != DutKind::None,
+            places_device: tester.topology.is_some() || over_memory && !dut.kind.is_direct(),
             over_memory,
             tester,
             chosen,
@@ -105,11 +104,6 @@ impl<'a> Lab<'a> {
     }
 }
 
-/// Whether TCP stacks are the ends of all its cells: tests of TCP and of packets are never in one experiment.
-fn is_of_tcp(experiment: &Experiment) -> bool {
-    experiment.tests.iter().any(|test| test.kind.is_of_tcp())
-}
-
 /// Which parts of a device nobody watches while a trial runs (docs/ledger.md, "When a core was away").
 fn unseen(has_processes: bool, chosen: &Chosen, tester: &Tester) -> Vec<String> {
     let is_floating = tester.topology.as_ref().is_some_and(|topology| matches!(topology.mode(), Mode::Floating { .. }));
@@ -134,7 +128,7 @@ fn chosen(cell: &CellPlan<'_>, topology: &TopologyKind) -> Result<Chosen, String
 
 impl TestbedFactory for Lab<'_> {
     fn open<'b>(&'b mut self, cell: &CellPlan<'_>) -> Result<Box<dyn Testbed + 'b>, TestbedError> {
-        if is_of_tcp(self.experiment) {
+        if self.experiment.is_of_tcp() {
             let chosen = chosen(cell, &self.experiment.topology).map_err(TestbedError::Cannot)?;
             let path = self.path(cell, &chosen, &self.experiment.topology);
             let namespaces = (chosen, self.no_namespaces.as_deref());
@@ -146,7 +140,7 @@ impl TestbedFactory for Lab<'_> {
             Some(testbed) => testbed,
             None => self.open_with(cell, cell.dut, &self.experiment.topology)?,
         };
-        if !cell.dut.kind.is_flow_switch() {
+        if cell.dut.kind.flow_entries().is_none() {
             return Ok(Box::new(testbed));
         }
         // It stays for the next cell.
@@ -156,7 +150,7 @@ impl TestbedFactory for Lab<'_> {
     }
 
     fn open_baseline<'b>(&'b mut self, cell: &CellPlan<'_>) -> Option<Result<Box<dyn Testbed + 'b>, TestbedError>> {
-        let has_none = is_of_tcp(self.experiment) || cell.dut.kind == DutKind::None;
+        let has_none = self.experiment.is_of_tcp() || cell.dut.kind.is_direct();
         let ends = match (&self.experiment.topology, &self.experiment.baseline_ports) {
             (TopologyKind::Namespaces, _) => TopologyKind::Namespaces,
             (TopologyKind::Ports { .. }, Some(ports)) => {
@@ -171,7 +165,7 @@ impl TestbedFactory for Lab<'_> {
         if self.kept.as_ref().is_some_and(|(before, _)| !before.dut.kind.sleeps_at_rest()) {
             self.kept = None;
         }
-        let none = DutSpec { name: "baseline".into(), kind: DutKind::None };
+        let none = DutSpec { name: "baseline".into(), kind: Direct.into() };
         Some(self.open_with(cell, &none, &ends).map(|testbed| Box::new(testbed) as Box<dyn Testbed + 'b>))
     }
 
@@ -312,13 +306,9 @@ impl<'a> LabRig<'a> {
 
     /// What runs on which cores: the device where the lab places it, the receiver where it has a thread.
     fn roles(&self) -> Vec<(&'static str, Vec<usize>)> {
-        let Cores { generator, dut, receiver, .. } = self.chosen.threads;
-        let of_dut = match self.chosen.of_dut.as_slice() {
-            [] => dut.into_iter().collect(),
-            cores => cores.to_vec(),
-        };
+        let Cores { generator, receiver, .. } = self.chosen.threads;
         let mut roles = vec![("generator", generator.into_iter().collect())];
-        roles.extend(self.places_device.then_some(("DUT", of_dut)));
+        roles.extend(self.places_device.then_some(("DUT", self.chosen.cores_of_dut())));
         if self.tester.receives_by_thread() {
             roles.push(("receiver", receiver.into_iter().collect()));
         }
@@ -392,8 +382,8 @@ impl<'a> LabRig<'a> {
             // A device that is reset takes its links down.
             retry.link_flaps.clear();
         }
-        let mut stalls = std::mem::take(&mut outcome.stalls);
-        stalls.unknown.extend(self.unseen.iter().cloned());
+        let mut machine = std::mem::take(&mut outcome.readings.machine);
+        machine.stalls.unknown.extend(self.unseen.iter().cloned());
         TrialResult {
             histogram: outcome.delays.as_ref().filter(|_| order.latency).map(Delays::curve).unwrap_or_default(),
             pdv_ns: outcome.delays.as_ref().filter(|_| order.latency).and_then(Delays::variation_ns),
@@ -402,14 +392,7 @@ impl<'a> LabRig<'a> {
             shown: None,
             retry,
             reset: reset.filter(|_| has_timeline).map(|how| Reset { how, outage_ns }),
-            trial: ExperimentTrial {
-                noise: outcome.noise,
-                stalls,
-                dut_counters,
-                work: std::mem::take(&mut outcome.work),
-                not_used: None,
-                trial: self.trial_report(order, outcome),
-            },
+            trial: ExperimentTrial { machine, dut_counters, not_used: None, trial: self.trial_report(order, outcome) },
         }
     }
 
@@ -417,26 +400,20 @@ impl<'a> LabRig<'a> {
         let account = outcome.ledger.account;
         let ways = if self.both_ways { 2.0 } else { 1.0 };
         let duration_ns = outcome.duration_ns;
-        let mut path: Vec<String> = Vec::new();
-        for loss in account.lost() {
-            if !path.contains(&loss.place) {
-                path.push(loss.place.clone());
-            }
-        }
         let mut notes = outcome.notes;
         notes.extend(self.device.loses().and_then(|expected| unexpected(expected, &account)));
         let as_sent_pps = account.intended() as f64 * 1e9 / duration_ns.max(1) as f64;
         Trial {
             name: order.name.clone(),
             purpose: order.purpose,
-            path,
+            path: account.places(),
             size_wire: mean_size(&self.size).round() as u32,
             flows: self.flows.count(),
             load_pps: rate_pps(&order.load).map_or(as_sent_pps, |pps| pps * ways),
             duration_ns,
             account,
             latency: outcome.delays.as_ref().filter(|_| order.latency).and_then(Delays::latency),
-            cpu: core_use(&outcome.cpu, &self.roles()),
+            cpu: core_use(&outcome.readings.cpu, &self.roles()),
             baseline_pps: None,
             notes,
         }

@@ -1,10 +1,10 @@
 //! TestbedFactory whose ends are TCP stacks of the tester: what tests of connections, of requests and of echoes are made on.
 
-use linerate_experiment::{DirectLink, DutKind, EchoOrder, EchoStack, Experiment, FlowSpec, TesterPorts, TopologyKind};
+use linerate_experiment::{DirectLink, EchoOrder, EchoStack, Experiment, FlowSpec, TesterPorts, TopologyKind};
 use linerate_port::Drops;
 use linerate_report::{
-    Account, CORE_CLOCK_MEASURED, Counted, Dut, Environment, ExperimentTrial, Loss, Noise, SessionPoint, Stalls,
-    TestResult, Trial, UdpFound,
+    Account, CORE_CLOCK_MEASURED, Counted, Dut, Environment, ExperimentTrial, Loss, Machine, Noise, SessionPoint,
+    Stalls, TestResult, Trial, UdpFound,
 };
 
 use super::cores::{self, Chosen};
@@ -45,7 +45,7 @@ pub(super) struct TcpRig<'a> {
 
 /// What joins the ends of a cell; `None`: interfaces.
 fn direct_link(cell: &CellPlan<'_>) -> Option<DirectLink> {
-    let ports = cell.tester.filter(|_| cell.dut.kind == DutKind::None);
+    let ports = cell.tester.filter(|_| cell.dut.kind.is_direct());
     ports.and_then(TesterPorts::direct_link).or(cell.dut.kind.shares_memory().then_some(DirectLink::SharedMemory))
 }
 
@@ -75,7 +75,7 @@ impl<'a> TcpRig<'a> {
             topology.place_again(chosen.placement).map_err(|error| cannot(&error))?;
         }
         let sources = path.topology().map(CounterSources::open).transpose().map_err(|error| cannot(&error))?;
-        let has_device = cell.dut.kind != DutKind::None;
+        let has_device = !cell.dut.kind.is_direct();
         let flows = cell.flows.clone();
         let clock_ghz = core_clock::measured_ghz();
         Ok(TcpRig { clock_ghz, device, path, sources, ends, flows, chosen, has_device, experiment })
@@ -91,11 +91,7 @@ impl<'a> TcpRig<'a> {
         let [client, server] = self.cores();
         let mut roles = vec![("client", client.into_iter().collect()), ("server", server.into_iter().collect())];
         if self.has_device {
-            let of_dut = match self.chosen.of_dut.as_slice() {
-                [] => self.chosen.threads.dut.into_iter().collect(),
-                cores => cores.to_vec(),
-            };
-            roles.push(("DUT", of_dut));
+            roles.push(("DUT", self.chosen.cores_of_dut()));
         }
         roles
     }
@@ -110,26 +106,20 @@ impl<'a> TcpRig<'a> {
         (account, cpu, duration_ns): (Account, &CpuTimes, u64),
         notes: Vec<String>,
     ) -> ExperimentTrial {
-        let mut path: Vec<String> = Vec::new();
-        for loss in account.lost() {
-            if !path.contains(&loss.place) {
-                path.push(loss.place.clone());
-            }
-        }
-        let steal_share = Some(cpu.steal_share()).filter(|share| share.is_finite()).unwrap_or(0.0);
+        let unknown = vec!["when cores were away is not watched in tests of TCP".into()];
+        let stalls = Stalls { unknown, ..Stalls::default() };
         ExperimentTrial {
-            noise: Noise { steal_share, ..Noise::default() },
-            stalls: Stalls {
-                unknown: vec!["when cores were away is not watched in tests of TCP".into()],
-                ..Stalls::default()
+            machine: Machine {
+                noise: Noise { steal_share: cpu.steal_share(), ..Noise::default() },
+                stalls,
+                work: Vec::new(),
             },
             dut_counters: Default::default(),
-            work: Vec::new(),
             not_used: None,
             trial: Trial {
                 name: order.name.clone(),
                 purpose: order.purpose,
-                path,
+                path: account.places(),
                 size_wire: 0,
                 flows: self.flows.count(),
                 load_pps: account.intended() as f64 * 1e9 / duration_ns.max(1) as f64,
@@ -213,14 +203,7 @@ impl Testbed for TcpRig<'_> {
         let outcome = outcome.map_err(gone)?;
         let after = self.device.counters().map_err(device)?;
         let mut notes = outcome.notes;
-        notes.extend(
-            outcome
-                .ledger
-                .unnamed
-                .iter()
-                .filter(|loss| loss.packets > 0)
-                .map(|loss| format!("{} packets lost {}: no counter names the cause", loss.packets, loss.place)),
-        );
+        notes.extend(outcome.ledger.unnamed_notes());
         let trial = self.report(order, (outcome.ledger.account, &outcome.cpu, wanted.duration_ns), notes);
         Ok((ExperimentTrial { dut_counters: moved(&before, &after), ..trial }, outcome.point))
     }

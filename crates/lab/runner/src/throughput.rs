@@ -168,7 +168,7 @@ pub(super) fn in_words_of_search(measured: &TrialResult, load: Pps, duration_ns:
         intended: account.intended(),
         unsent: account.unsent(),
         lost,
-        lost_in_interruptions: measured.trial.stalls.lost_in_interruptions.min(lost),
+        lost_in_interruptions: measured.trial.machine.stalls.lost_in_interruptions.min(lost),
     }
 }
 

@@ -51,10 +51,10 @@ pub(super) fn undisturbed<E: From<TestbedError>>(
     loop {
         attempt += 1;
         let mut measured = testbed.trial(order)?;
-        let noise = measured.trial.noise;
+        let noise = measured.trial.machine.noise;
         let flapped = !measured.retry.link_flaps.is_empty();
         let disturbed = flapped || is_disturbed(&noise, measured.trial.trial.duration_ns, experiment);
-        measured.trial.noise = Noise { disturbed, repeated, ..noise };
+        measured.trial.machine.noise = Noise { disturbed, repeated, ..noise };
         let unasked = measured.retry.reasons.take().filter(|_| made_again.is_none());
         let why = match &unasked {
             Some(why) => why.clone(),

@@ -291,7 +291,7 @@ fn a_baseline_on_a_cable_between_two_other_ports() {
         let Some(host) = namespace() else { return };
         pair((&host, "port-a"), (&host, "port-b"), 6);
         pair((&host, "cable-a"), (&host, "cable-b"), 7);
-        let experiment = linerate_experiment::parse(&text(baseline), "x.toml").expect("an experiment");
+        let experiment = linerate_testbed::dut::parse(&text(baseline), "x.toml").expect("an experiment");
         let mut results = linerate_runner::begin(&experiment, "", None, "0").expect("a cell");
         let measured = host.run(|| {
             let mut lab = Lab::new(&experiment, false, None);

@@ -90,9 +90,4 @@ impl Outcome {
         let (lower, upper) = (self.lower?, self.upper?);
         Some((upper.pps() - lower.pps()) as f64 / upper.pps() as f64)
     }
-
-    /// Whether the throughput is only known to be the maximum load or more.
-    pub fn is_limited_by_maximum(&self) -> bool {
-        self.limit == Limit::Maximum
-    }
 }

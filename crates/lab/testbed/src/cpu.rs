@@ -60,11 +60,11 @@ impl CpuTimes {
         self.cores.iter().map(share).collect()
     }
 
-    /// Share of all cores' time that the hypervisor gave to others; NaN when no time passed.
+    /// Share of all cores' time that the hypervisor gave to others; 0 when no time passed.
     pub fn steal_share(&self) -> f64 {
         let (steal, total) =
             self.cores.values().fold((0, 0), |(steal, total), ticks| (steal + ticks.steal, total + ticks.total()));
-        steal as f64 / total as f64
+        steal as f64 / total.max(1) as f64
     }
 }
 

@@ -8,8 +8,10 @@ use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use linerate_experiment::{DutKind, DutSpec, FlowSwitch};
+use linerate_experiment::{DutKind, DutSpec};
 use linerate_testbed::dut;
+use linerate_testbed::dut::flow_table::FlowSwitch;
+use linerate_testbed::dut::ovs::OpenVswitch;
 use linerate_testbed::placement::{Mode, Placement};
 use linerate_testbed::topology::{Topology, TopologySpec};
 use linerate_testkit::may_skip;
@@ -79,8 +81,8 @@ fn start_and_wait() {
     let mark = mark(std::process::id());
     let script = format!("sh -c 'while :; do sleep 0.1; done' {mark} & while :; do sleep 0.1; done");
     let start = ["sh", "-c", &script].map(str::to_owned).into();
-    let program = DutKind::Command(linerate_experiment::Command { start, ..Default::default() });
-    let devices: Vec<_> = [DutKind::OpenVswitch(FlowSwitch::default()), program]
+    let program = DutKind::from(linerate_testbed::dut::command::Command { start, ..Default::default() });
+    let devices: Vec<_> = [DutKind::from(OpenVswitch(FlowSwitch::default())), program]
         .into_iter()
         .map(|kind| dut::build(&DutSpec { name: "dut".into(), kind }, &TopologySpec::default()))
         .collect();

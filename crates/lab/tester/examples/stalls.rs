@@ -107,7 +107,8 @@ fn judge(outcomes: &[Outcome], spun_ns: &[u64], pps: f64) {
     let ours = |stall: &&Stall| {
         stall.part == StalledPart::Dut && matches!(&stall.by, StallCause::Task { name, .. } if name == "stalls")
     };
-    let found: Vec<&Stall> = outcomes.iter().flat_map(|outcome| &outcome.stalls.list).filter(ours).collect();
+    let found: Vec<&Stall> =
+        outcomes.iter().flat_map(|outcome| &outcome.readings.machine.stalls.list).filter(ours).collect();
     let median = |mut all: Vec<u64>| {
         all.sort_unstable();
         all.get(all.len() / 2).copied().unwrap_or(0)
@@ -125,13 +126,13 @@ fn judge(outcomes: &[Outcome], spun_ns: &[u64], pps: f64) {
     );
     println!("  they cost {lost} packets; sent meanwhile less a ring each: {expected:.0}");
     let all: u64 = outcomes.iter().map(|outcome| outcome.ledger.account.lost_total()).sum();
-    let inside: u64 = outcomes.iter().map(|outcome| outcome.stalls.lost_in_interruptions).sum();
+    let inside: u64 = outcomes.iter().map(|outcome| outcome.readings.machine.stalls.lost_in_interruptions).sum();
     let unexplained: i64 = outcomes.iter().map(|outcome| outcome.ledger.account.unexplained()).sum();
     println!("  all {} trials lost {all}, {inside} of it in interruptions; unexplained {unexplained}", outcomes.len());
 }
 
 fn show(outcome: &Outcome) {
-    let (account, stalls) = (&outcome.ledger.account, &outcome.stalls);
+    let (account, stalls) = (&outcome.ledger.account, &outcome.readings.machine.stalls);
     for loss in account.unsent_by().iter().chain(account.lost()) {
         println!("  {:>9}  {}: {}", loss.packets, loss.place, loss.cause);
     }

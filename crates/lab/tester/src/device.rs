@@ -84,11 +84,6 @@ impl Installed {
         Ok(Installed { worker, passed: [Passed::default(); 2] })
     }
 
-    /// What it is, in words.
-    pub(super) fn describe(&self) -> String {
-        "in-process link with a forwarding thread".into()
-    }
-
     /// Serves the device until a stop is asked for and nothing moves any more.
     pub(super) fn serve(&mut self, core: Option<usize>, control: &Control) -> Result<(), PortError> {
         pin_and_prioritize(core, Priority::Nice);

@@ -56,7 +56,7 @@ pub use delays::Delays;
 pub use endpoint::{Arrivals, Endpoint};
 pub use linerate_experiment::{NextHop, PortEnd};
 pub use load::Load;
-pub use outcome::{Interruption, Outcome, Recovery, Retry, TrialError, WayOutcome};
+pub use outcome::{Interruption, Outcome, Readings, Recovery, Retry, TrialError, WayOutcome};
 pub use phases::{Learning, Phases};
 pub use ports::PortsSpec;
 pub use traffic::{Direction, FCS_LEN, fixed_size, mean_size, plan};
@@ -179,12 +179,7 @@ impl Tester {
         let (near, far) = (Attachment::of(&topology.generator), Attachment::of(&topology.receiver));
         let first = End::open(&near, (true, both), spec, traffic::addresses(&topology, Direction::Forward), &pool)?;
         let second = End::open(&far, (both, true), spec, traffic::addresses(&topology, Direction::Backward), &pool)?;
-        let sources = match spec.drop_reasons {
-            DropReasonMode::Always => CounterSources::open(&topology)?,
-            DropReasonMode::WhenNeeded => CounterSources::without_drop_reasons(&topology)?,
-        };
-        let tester = Tester::between([first, second], pool);
-        Ok(Tester { topology: Some(topology), sources: Some(sources), both_ways: both, ..tester })
+        Tester::between([first, second], pool).on(topology, spec)
     }
 
     /// Opens the ends of the path that a device was built on, whatever joins them: where a kind of device is measured on is its own word.
@@ -220,12 +215,16 @@ impl Tester {
         let counts = |port| Some(Endpoint::Capture { capture: Arc::clone(capture), ports, port });
         second.endpoint = counts(0);
         first.endpoint = if both { counts(1) } else { None };
+        Tester::between([first, second], pool).on(topology, spec)
+    }
+
+    /// On a path of the tester's own making.
+    fn on(self, topology: Topology, spec: &TesterSpec) -> Result<Tester, TesterError> {
         let sources = match spec.drop_reasons {
             DropReasonMode::Always => CounterSources::open(&topology)?,
             DropReasonMode::WhenNeeded => CounterSources::without_drop_reasons(&topology)?,
         };
-        let tester = Tester::between([first, second], pool);
-        Ok(Tester { topology: Some(topology), sources: Some(sources), both_ways: both, ..tester })
+        Ok(Tester { topology: Some(topology), sources: Some(sources), both_ways: spec.both_ways, ..self })
     }
 
     /// With nothing but its two ends, for both ways.
@@ -351,11 +350,6 @@ impl Tester {
         let sends = self.ends[0].sender.as_deref().map(of_port).unwrap_or_default();
         let counts = self.ends[1].endpoint.as_ref().map(Endpoint::describe).unwrap_or_default();
         (sends, counts)
-    }
-
-    /// What stands between the ends inside this process, in words.
-    pub fn device(&self) -> Option<String> {
-        self.device.as_ref().map(Installed::describe)
     }
 
     /// Why the kernel's drop reasons are not read, if so.

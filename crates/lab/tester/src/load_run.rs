@@ -16,14 +16,13 @@ use super::device::{Installed, left_behind};
 use super::endpoint::{Arrivals, Endpoint};
 use super::gateway;
 use super::noise;
-use super::outcome::TrialError;
+use super::outcome::{Readings, TrialError};
 use super::rest::{Counters, at_rest, at_rest_since, switch_at_rest};
 use super::sight::{Sight, cores_in_use};
 use super::trial::{Cores, TrialSpec, WayLoad};
 use super::work::{self, Counts};
 use super::{Tester, ends::End};
 use crate::lanes::{self, Kept, Lane};
-use linerate_ledger::counters::Difference;
 use linerate_ledger::turns::Arrived;
 use linerate_testbed::cpu::CpuTimes;
 use linerate_testbed::placement::Mode;
@@ -44,17 +43,12 @@ pub(super) struct LoadRun {
     pub(super) arrivals: Vec<Arrivals>,
     /// Of the sending ports, before the load.
     pub(super) stats_before: Vec<Stats>,
-    pub(super) difference: Option<Difference>,
+    pub(super) readings: Readings,
     /// What a switch that the tester shares memory with added to its account.
     pub(super) switch: Option<SwitchCounters>,
     /// Whether the path was at rest before and after.
     pub(super) quiet: bool,
     pub(super) start_ns: u64,
-    pub(super) cpu: CpuTimes,
-    pub(super) noise: Noise,
-    /// Work by part of the path.
-    pub(super) parts: Vec<(String, Counts)>,
-    pub(super) work_missing: Option<io::Error>,
     /// What broke the device inside this process.
     pub(super) device: Option<PortError>,
     /// Of a link inside this process: where packets that did not arrive stayed, by direction.
@@ -146,17 +140,13 @@ impl Tester {
             sends: Vec::new(),
             arrivals,
             stats_before,
-            difference,
+            readings: Readings { difference, ..Readings::default() },
             quiet: quiet
                 && early == [0; 2]
                 && late == [0; 2]
                 && switches.as_ref().is_none_or(|((_, after), (_, before))| *after && *before),
             switch: switches.map(|((after, _), (before, _))| after.since(&before)),
             start_ns: sent.iter().map(|sent| sent.kept.start_ns).min().unwrap_or(0),
-            cpu: CpuTimes::default(),
-            noise: Noise::default(),
-            parts: Vec::new(),
-            work_missing: None,
             device: broken,
             left_behind: Vec::new(),
             sight: Sight::default(),
@@ -217,22 +207,22 @@ impl LoadRun {
         let several = sent.len() > 1;
         for (number, thread) in sent.into_iter().enumerate() {
             self.sends.extend(thread.ends);
-            self.noise = noise::worse(self.noise, thread.noise);
+            let noise = &mut self.readings.machine.noise;
+            *noise = noise::worse(*noise, thread.noise);
             self.sight.logs.push((thread.thread.map(|(core, _)| core), thread.kept.log));
             let of = if several { format!("generator {}", number + 1) } else { "generator".to_owned() };
             self.note_work(&of, thread.work);
             if number == 0 {
-                self.cpu = thread.cpu?;
+                self.readings.cpu = thread.cpu?;
             }
         }
         Ok(())
     }
 
+    /// Work of a part of the path, where the machine counts it.
     fn note_work(&mut self, of: &str, counts: io::Result<Counts>) {
-        match counts {
-            Ok(counts) => self.parts.push((of.to_owned(), counts)),
-            Err(error) => self.work_missing = Some(error),
-        }
+        let delivered = self.arrivals.iter().map(|arrivals| arrivals.delivered).sum();
+        self.readings.machine.work.extend(counts.map(|counts| counts.per_packet(of, delivered)));
     }
 }
 

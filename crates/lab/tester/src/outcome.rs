@@ -2,7 +2,7 @@
 
 use linerate_gen::SenderReport;
 use linerate_port::PortError;
-use linerate_report::{Counted, Noise, Stalls, Work};
+use linerate_report::{Counted, Machine};
 
 use super::delays::Delays;
 use super::endpoint::Arrivals;
@@ -18,29 +18,30 @@ pub struct Outcome {
     pub ledger: Ledger,
     /// What each direction's ends counted: forward, then backward if there was load that way.
     pub ways: Vec<WayOutcome>,
-    /// What the counters of the path added, where it has some.
-    pub difference: Option<Difference>,
+    /// What was read of path and machine before and after the load.
+    pub readings: Readings,
     /// One-way delays of all directions together; none where they were not measured.
     pub delays: Option<Delays>,
-    /// What each core did while packets were sent.
-    pub cpu: CpuTimes,
     /// From the first packet handed over to the last one, but at least the intended duration of a paced load; with both ways, the
     /// longer of the two.
     pub duration_ns: u64,
-    /// How undisturbed it was. Whether that is disturbed is for the experiment to say.
-    pub noise: Noise,
-    /// When cores were away, by whom, and what was lost meanwhile.
-    pub stalls: Stalls,
-    /// Cycles and instructions, where the machine counts them.
-    pub work: Vec<Work>,
-    /// Why there is none, or not of all parts.
-    pub work_missing: Option<String>,
     /// What ended it early. The account is right up to then.
     pub interrupted: Option<Interruption>,
     /// Why it should be made again.
     pub retry: Retry,
     /// What makes it doubtful.
     pub notes: Vec<String>,
+}
+
+/// What was read of path and machine before and after a load.
+#[derive(Debug, Default)]
+pub struct Readings {
+    /// What the counters of the path added, where it has some.
+    pub difference: Option<Difference>,
+    /// What each core did while packets were sent.
+    pub cpu: CpuTimes,
+    /// For the results. Whether `noise` is disturbed is for the experiment to say.
+    pub machine: Machine,
 }
 
 /// Why a trial should be made again.

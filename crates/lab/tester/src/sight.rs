@@ -60,9 +60,10 @@ impl Tester {
         };
         let told = stalls::tell(seen, &outcome.ledger.account)?;
         outcome.ledger.account = told.account;
-        outcome.stalls = told.stalls;
-        outcome.noise.gap_max_ns = told.longest_ns;
-        outcome.noise.waited_ns = outcome.noise.waited_ns.map(|waited| waited.saturating_sub(told.own_waits_ns));
+        let machine = &mut outcome.readings.machine;
+        machine.stalls = told.stalls;
+        machine.noise.gap_max_ns = told.longest_ns;
+        machine.noise.waited_ns = machine.noise.waited_ns.map(|waited| waited.saturating_sub(told.own_waits_ns));
         Ok(())
     }
 }

@@ -6,9 +6,10 @@
 use linerate_experiment::{FlowOrder, FlowSpec, SizeSpec};
 use linerate_gen::StreamPlan;
 use linerate_port::{PortError, Stats};
-use linerate_report::{Counted, Loss, Stalls, units};
+use linerate_report::{Counted, Loss, units};
 use linerate_sys::signal;
 
+use super::Tester;
 use super::endpoint::{Arrivals, drops_since};
 use super::load::Load;
 use super::load_run::LoadRun;
@@ -16,7 +17,6 @@ use super::noise;
 use super::outcome::{Interruption, Outcome, Retry, TrialError, WayOutcome};
 use super::phases::{Learning, Phases, pause_ns};
 use super::traffic::{self, Direction};
-use super::{Tester, work};
 use linerate_ledger::attribution::PortRows;
 use linerate_ledger::counters::Difference;
 use linerate_ledger::drops::hints;
@@ -104,8 +104,9 @@ impl Tester {
             sources.ask_where_cheap(topology, pps.is_some_and(|pps| pps <= ASKED_MAX_PPS));
         }
         let mut load_run = self.run_load(&loads, spec)?;
-        load_run.noise.cache_line_ns = cache_line_ns;
-        [load_run.noise.generator_pace_ns, load_run.noise.dut_pace_ns] = pace_ns;
+        let noise = &mut load_run.readings.machine.noise;
+        noise.cache_line_ns = cache_line_ns;
+        [noise.generator_pace_ns, noise.dut_pace_ns] = pace_ns;
         let sight = std::mem::take(&mut load_run.sight);
         let mut outcome = outcome(load_run, loads)?;
         self.note_stalls(&mut outcome, sight)?;
@@ -151,22 +152,8 @@ impl Tester {
 }
 
 fn outcome(load_run: LoadRun, loads: Vec<WayLoad>) -> Result<Outcome, TrialError> {
-    let LoadRun {
-        sends,
-        arrivals,
-        stats_before,
-        difference,
-        switch,
-        quiet,
-        start_ns,
-        cpu,
-        mut noise,
-        parts,
-        work_missing,
-        device,
-        left_behind,
-        sight: _,
-    } = load_run;
+    let LoadRun { sends, arrivals, stats_before, mut readings, switch, quiet, start_ns, device, left_behind, sight: _ } =
+        load_run;
     let mut interrupted = device.map(Interruption::Device);
     let mut ways = Vec::new();
     let mut rows = Vec::new();
@@ -184,25 +171,20 @@ fn outcome(load_run: LoadRun, loads: Vec<WayLoad>) -> Result<Outcome, TrialError
     if signal::stop_requested() {
         interrupted = Some(Interruption::Signal);
     }
-    let ledger = close(&ways, &rows, difference.as_ref(), switch.as_ref())?;
+    let difference = readings.difference.as_ref();
+    let ledger = close(&ways, &rows, difference, switch.as_ref())?;
     let mut notes = notes(&ledger, &ways, quiet, tx_pending);
-    notes.extend(difference.iter().flat_map(|difference| remarks(difference, &ledger)));
-    let link_flaps = difference.as_ref().map(link_flaps).unwrap_or_default();
+    notes.extend(difference.into_iter().flat_map(|difference| remarks(difference, &ledger)));
+    let link_flaps = difference.map(link_flaps).unwrap_or_default();
     notes.extend(link_flaps.iter().cloned());
     notes.extend(interrupted.as_ref().map(|why| format!("ended early: {why}")));
-    noise.steal_share = Some(cpu.steal_share()).filter(|share| share.is_finite()).unwrap_or(0.0);
-    let work = parts.iter().map(|(of, counts)| counts.per_packet(of, ledger.account.delivered())).collect();
+    readings.machine.noise.steal_share = readings.cpu.steal_share();
     Ok(Outcome {
         duration_ns: ways.iter().map(|way| way.duration_ns).max().unwrap_or(0),
         delays: merged_delays(&ways),
         ledger,
         ways,
-        difference,
-        cpu,
-        noise,
-        stalls: Stalls::default(),
-        work,
-        work_missing: work_missing.map(|error| work::explain(&error)),
+        readings,
         interrupted,
         retry: Retry { link_flaps, reasons: None },
         notes,
@@ -312,8 +294,6 @@ fn notes(ledger: &Ledger, ways: &[WayOutcome], quiet: bool, tx_pending: u64) -> 
             "duplicates are not known among the last {beyond} packets: more than the tester was opened for"
         ));
     }
-    for loss in ledger.unnamed.iter().filter(|loss| loss.packets > 0) {
-        notes.push(format!("{} packets lost {}: no counter names the cause", loss.packets, loss.place));
-    }
+    notes.extend(ledger.unnamed_notes());
     notes
 }

@@ -3,9 +3,10 @@
 
 mod support;
 
-use linerate_experiment::{Capture, CaptureCores, CaptureTool, DutKind, Reception};
+use linerate_experiment::DutKind;
 use linerate_report::CapturePort;
 use linerate_sys::affinity::allowed_cores;
+use linerate_testbed::dut::capture::{Capture, CaptureCores, CaptureTool, Reception};
 use linerate_testbed::dut::{self, Built, Device, Path};
 use linerate_tester::{Cores, Load, Outcome, Tester, TesterSpec, TrialSpec, fixed_size};
 use linerate_testkit::or_skip;
@@ -14,7 +15,7 @@ const MS: u64 = 1_000_000;
 
 /// `None` after saying why the test is skipped: steering and pinning want root, and libpcap or the program may not be there.
 fn built(capture: Capture) -> Option<Built> {
-    let built = dut::build(&support::carry::named(DutKind::Capture(capture)), &support::threaded());
+    let built = dut::build(&support::carry::named(DutKind::from(capture)), &support::threaded());
     or_skip(&format!("{capture:?}"), built)
 }
 
@@ -121,7 +122,7 @@ fn the_packets_of_a_small_load_are_all_there_also_in_files() {
 #[test]
 fn what_has_no_effect_is_refused_and_nothing_is_left() {
     let steered = capture(CaptureTool::Xdp, Reception::Interrupt, CaptureCores::One);
-    let refused = dut::build(&support::carry::named(DutKind::Capture(steered)), &support::threaded());
+    let refused = dut::build(&support::carry::named(DutKind::from(steered)), &support::threaded());
     let error = refused.err().map(|error| error.to_string()).unwrap_or_default();
     assert!(error.contains("no effect"), "{error}");
     let Some(mut built) = built(capture(CaptureTool::Packet, Reception::ThreadedNapi, CaptureCores::All)) else {

@@ -2,8 +2,16 @@
 
 use super::support;
 
-use linerate_experiment::{DutKind, Firewall, FirewallTool, FlowSwitch, SwitchPorts};
+use linerate_experiment::DutKind;
 use linerate_sys::affinity;
+use linerate_testbed::dut::bridge::Bridge;
+use linerate_testbed::dut::flow_table::FlowSwitch;
+use linerate_testbed::dut::none::Direct;
+use linerate_testbed::dut::ovs::OpenVswitch;
+use linerate_testbed::dut::router::{FirewallTool, Router};
+use linerate_testbed::dut::switch::Switch;
+use linerate_testbed::dut::switch_ports::SwitchPorts;
+use linerate_testbed::dut::xdp::XdpForwarder;
 use linerate_testbed::dut::{Built, Device, Path};
 use linerate_testbed::napi;
 use linerate_tester::{Cores, Load, Outcome, Tester, TesterSpec, TrialSpec, fixed_size};
@@ -13,7 +21,7 @@ const MS: u64 = 1_000_000;
 
 fn rules(tool: FirewallTool) -> [DutKind; 2] {
     let with = |rules, conntrack, snat| {
-        DutKind::Router(Firewall { tool: Some(tool), rules, conntrack, snat, ..Firewall::default() })
+        DutKind::from(Router { tool: Some(tool), rules, conntrack, snat, ..Router::default() })
     };
     [with(100, true, false), with(0, false, true)]
 }
@@ -44,7 +52,7 @@ fn closes(kind: DutKind, silent: Option<&str>) {
             let Some(outcome) = run(&kind, &ports.clone().both_ways(), load) else { return };
             let (ledger, what) = (&outcome.ledger, format!("{kind:?} {ports:?} {load:?}"));
             match silent.filter(|_| matches!(load, Load::Full { .. })) {
-                None => support::assert_explained(ledger, &format!("{what} {:?}", outcome.difference)),
+                None => support::assert_explained(ledger, &format!("{what} {:?}", outcome.readings.difference)),
                 Some(place) => {
                     let account = &ledger.account;
                     assert!(account.delivered() > 0 && account.unexplained() == 0, "{what}: {ledger:?}");
@@ -98,7 +106,7 @@ fn comes_back(kind: DutKind) {
 #[test]
 fn the_threads_that_a_reset_makes_go_ahead_of_others_too() {
     let ports = TesterSpec::new("packet", "packet").both_ways();
-    let Some((mut tester, mut device, cores)) = tester(DutKind::XdpForwarder, &ports) else { return };
+    let Some((mut tester, mut device, cores)) = tester(DutKind::from(XdpForwarder), &ports) else { return };
     let threads = |tester: &Tester| -> Vec<i32> {
         let topology = tester.topology.as_ref().expect("namespaces");
         let hops = [topology.first_hop(), topology.first_hop_back()];
@@ -128,18 +136,20 @@ fn the_threads_that_a_reset_makes_go_ahead_of_others_too() {
 
 #[test]
 fn kernel_devices_come_back_after_a_reset_under_load() {
-    [DutKind::Router(Firewall::default()), DutKind::Bridge, DutKind::XdpForwarder].into_iter().for_each(comes_back);
+    [DutKind::from(Router::default()), DutKind::from(Bridge), DutKind::from(XdpForwarder)]
+        .into_iter()
+        .for_each(comes_back);
 }
 
 #[test]
 fn open_vswitch_comes_back_after_a_reset_under_load() {
-    comes_back(DutKind::OpenVswitch(FlowSwitch::default()));
+    comes_back(DutKind::from(OpenVswitch(FlowSwitch::default())));
 }
 
 #[test]
 fn the_plain_router_and_the_direct_path() {
-    closes(DutKind::Router(Firewall::default()), None);
-    closes(DutKind::None, None);
+    closes(DutKind::from(Router::default()), None);
+    closes(DutKind::from(Direct), None);
 }
 
 #[test]
@@ -154,25 +164,28 @@ fn rules_of_nft() {
 
 #[test]
 fn the_bridge() {
-    closes(DutKind::Bridge, None);
+    closes(DutKind::from(Bridge), None);
 }
 
 #[test]
 fn the_xdp_forwarder() {
-    closes(DutKind::XdpForwarder, None);
+    closes(DutKind::from(XdpForwarder), None);
 }
 
 #[test]
 fn linerates_switch_comes_back_after_a_reset_under_load() {
-    [SwitchPorts::Packet, SwitchPorts::Xdp].map(DutKind::Switch).into_iter().for_each(comes_back);
+    [SwitchPorts::Packet, SwitchPorts::Xdp].map(|ports| DutKind::from(Switch(ports))).into_iter().for_each(comes_back);
 }
 
 #[test]
 fn linerates_switch() {
-    [SwitchPorts::Packet, SwitchPorts::Xdp].map(DutKind::Switch).into_iter().for_each(|kind| closes(kind, None));
+    [SwitchPorts::Packet, SwitchPorts::Xdp]
+        .map(|ports| DutKind::from(Switch(ports)))
+        .into_iter()
+        .for_each(|kind| closes(kind, None));
 }
 
 #[test]
 fn open_vswitch() {
-    closes(DutKind::OpenVswitch(FlowSwitch::default()), Some("Open vSwitch"));
+    closes(DutKind::from(OpenVswitch(FlowSwitch::default())), Some("Open vSwitch"));
 }

@@ -6,9 +6,13 @@ use super::support;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 
-use linerate_experiment::{DutKind, FlowSwitch, SwitchPorts};
+use linerate_experiment::DutKind;
 use linerate_report::FLOW_MATCHES;
 use linerate_sys::affinity::allowed_cores;
+use linerate_testbed::dut::flow_table::FlowSwitch;
+use linerate_testbed::dut::ofswitch::OfSwitch;
+use linerate_testbed::dut::ovs::OpenVswitch;
+use linerate_testbed::dut::switch_ports::SwitchPorts;
 use linerate_testbed::dut::{Built, Path, Shown};
 use linerate_testbed::switches::SwitchSource;
 use linerate_testbed::topology::{LinkKind, TopologySpec};
@@ -18,7 +22,7 @@ use support::scenario::Scenario;
 
 fn switches(ports: SwitchPorts, entries: u32) -> [DutKind; 2] {
     let switch = FlowSwitch { ports, entries };
-    [DutKind::OpenVswitch(switch), DutKind::OfSwitch(switch)]
+    [DutKind::from(OpenVswitch(switch)), DutKind::from(OfSwitch(switch))]
 }
 
 fn text<'a>(shown: &'a [Shown], command: &str) -> &'a str {
@@ -29,7 +33,7 @@ fn text<'a>(shown: &'a [Shown], command: &str) -> &'a str {
 #[test]
 fn entries_by_address_and_by_port_count_what_they_match_and_are_shown() {
     let [ovs, of] = switches(SwitchPorts::Packet, 10);
-    let xdp = DutKind::OfSwitch(FlowSwitch { ports: SwitchPorts::Xdp, entries: 10 });
+    let xdp = DutKind::from(OfSwitch(FlowSwitch { ports: SwitchPorts::Xdp, entries: 10 }));
     for kind in [ovs, of, xdp] {
         let Some(mut built) = device(kind.clone()) else { continue };
         let before = built.device.counters().expect("counters");
@@ -39,7 +43,7 @@ fn entries_by_address_and_by_port_count_what_they_match_and_are_shown() {
         let counters = built.device.counters().expect("counters");
         assert_eq!(counters[FLOW_MATCHES], 2 * PACKETS, "{kind:?}: {counters:?}");
         let shown = built.device.show().expect("it answers");
-        let flows = if matches!(kind, DutKind::OpenVswitch(_)) { "dump-flows" } else { "show flow" };
+        let flows = if kind.settings::<OpenVswitch>().is_some() { "dump-flows" } else { "show flow" };
         let flows = text(&shown, flows);
         // The flow has an entry of its own, one each way, and falls through to none by port.
         let counted = |line: &&str| {
@@ -56,7 +60,7 @@ fn entries_by_address_and_by_port_count_what_they_match_and_are_shown() {
 
 #[test]
 fn packets_that_no_entry_matches_are_named() {
-    let Some(mut built) = device(DutKind::OfSwitch(FlowSwitch::default())) else { return };
+    let Some(mut built) = device(DutKind::from(OfSwitch(FlowSwitch::default()))) else { return };
     let topology = built.path.topology().expect("namespaces");
     let Some(SwitchSource::Control(socket)) = topology.dut.as_ref().and_then(|dut| dut.forwarding.switch.as_ref())
     else {

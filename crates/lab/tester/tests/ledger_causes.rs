@@ -10,11 +10,14 @@ use std::path::PathBuf;
 use linerate_bpf::insn::{Reg::*, action, helper};
 use linerate_bpf::programs::drop_reasons::{DropReasons, Ignored};
 use linerate_bpf::{Assembler, AttachMode, BpfError, Program, ProgramOptions, XdpLink};
-use linerate_experiment::{CellSpec, DutKind, ExpectedLoss, Experiment, parse};
+use linerate_experiment::{CellSpec, DutKind, Experiment};
 use linerate_ledger::ledger::Ledger;
 use linerate_report::Loss;
 use linerate_sys::raw::RawSocket;
+use linerate_testbed::dut::command::Command;
+use linerate_testbed::dut::router::Router;
 use linerate_testbed::dut::{self, Path};
+use linerate_testbed::dut::{ExpectedLoss, parse};
 use linerate_testbed::topology::{Topology, TopologySpec};
 use linerate_tester::{DropReasonMode, Load, Phases, Tester, TesterSpec, TrialSpec};
 use linerate_testkit::or_skip;
@@ -44,10 +47,8 @@ fn ledger_of(cell: &CellSpec<'_>, pps: f64, drop_reasons: DropReasonMode) -> Opt
 }
 
 fn expected(cell: &CellSpec<'_>) -> ExpectedLoss {
-    match &cell.dut.kind {
-        DutKind::Router(router) => router.loses.clone().expect("each says what it loses"),
-        _ => panic!("all are routers"),
-    }
+    let router: &Router = cell.dut.kind.settings().expect("all are routers");
+    router.loses.clone().expect("each says what it loses")
 }
 
 #[test]
@@ -81,9 +82,10 @@ fn what_waited_for_a_next_hop_that_is_given_up_is_in_its_row() {
     let [ipv4, ipv6] = experiments();
     for (mut experiment, name, version) in [(ipv4, "next-hop", 4), (ipv6, "ipv6-next-hop", 6)] {
         let dut = experiment.duts.iter_mut().find(|dut| dut.name == name).expect("a device");
-        let DutKind::Router(router) = &mut dut.kind else { panic!("a router") };
+        let mut router = dut.kind.settings::<Router>().expect("a router").clone();
         // Three questions, one in 50 ms.
         router.setup.push(format!("sysctl -qw net.ipv{version}.neigh.lr-out.retrans_time_ms=50"));
+        dut.kind = router.into();
         let cells = experiment.cells();
         let cell = cells.iter().find(|cell| cell.dut.name == name).expect("a cell");
         let path = TopologySpec::default().for_flows(cell.flows);
@@ -235,7 +237,7 @@ fn an_xdp_program_that_redirects_to_nowhere() {
 /// A kernel that routes, set up by a command: its rules and routes are named as a router's are.
 #[test]
 fn losses_of_the_kernel_behind_a_command_are_named() {
-    use linerate_experiment::{Command, DutSpec};
+    use linerate_experiment::DutSpec;
     for (line, place, cause) in [
         (
             "nft 'table ip lab { chain c { type filter hook forward priority 0; ip ttl > 0 drop; }; }'",
@@ -252,7 +254,7 @@ fn losses_of_the_kernel_behind_a_command_are_named() {
         );
         let start = ["sh", "-c", &script].map(str::to_owned).to_vec();
         let ready = ["sh", "-c", "ip route show 192.0.2.101/32 | grep -q ."].map(str::to_owned).to_vec();
-        let kind = DutKind::Command(Command { start, ready, ready_ns: 20_000_000_000, ..Command::default() });
+        let kind = DutKind::from(Command { start, ready, ready_ns: 20_000_000_000, ..Command::default() });
         let built = dut::build(&DutSpec { name: "own".into(), kind }, &TopologySpec::default());
         let Some(built) = or_skip("no device", built) else { return };
         let Path::Namespaces(topology) = built.path else { panic!("namespaces") };
@@ -269,14 +271,14 @@ fn losses_of_the_kernel_behind_a_command_are_named() {
 /// A device that reads by packet sockets has all that it loses: the kernel's stack drops copies of the same frames, which are nobody's.
 #[test]
 fn copies_that_the_kernel_drops_beside_packet_sockets_are_nobodys_loss() {
-    use linerate_experiment::{Command, DutSpec};
+    use linerate_experiment::DutSpec;
     // The frames are for this station, so the stack looks at them: it does not forward.
     let start = ["sh", "-c", "ip link set {in} address 02:4c:52:00:01:f2; exec sleep 600"].map(str::to_owned).to_vec();
     let ready = ["sh", "-c", "ip link show {in} | grep -q 02:4c:52:00:01:f2"].map(str::to_owned).to_vec();
     for reads in [true, false] {
         let command =
             Command { start: start.clone(), ready: ready.clone(), ready_ns: 20_000_000_000, ..Command::default() };
-        let kind = DutKind::Command(command);
+        let kind = DutKind::from(command);
         let built = dut::build(&DutSpec { name: "own".into(), kind }, &TopologySpec::default());
         let Some(built) = or_skip("no device", built) else { return };
         let Path::Namespaces(topology) = built.path else { panic!("namespaces") };

@@ -6,9 +6,11 @@ mod support;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use linerate_experiment::{DutKind, Firewall};
+use linerate_experiment::DutKind;
 use linerate_ledger::counters::CounterSources;
 use linerate_sys::affinity;
+use linerate_testbed::dut::router::Router;
+use linerate_testbed::dut::xdp::XdpForwarder;
 use linerate_testbed::dut::{Built, Path};
 use linerate_testbed::topology::{Topology, TopologySpec};
 use linerate_tester::tcp::{Ends, SessionLoad, SessionSpec, run_sessions};
@@ -23,7 +25,7 @@ static ALONE: Mutex<()> = Mutex::new(());
 #[test]
 fn packets_in_a_ring_whose_thread_waits_for_its_core_are_waited_for() {
     let _alone = ALONE.lock();
-    for kind in [DutKind::XdpForwarder, DutKind::Router(Firewall::default())] {
+    for kind in [DutKind::from(XdpForwarder), DutKind::from(Router::default())] {
         let ports = TesterSpec::new("packet", "packet").both_ways();
         let Some(Built { path, mut device }) = support::carry::device_on(kind.clone(), &support::threaded()) else {
             return;

@@ -6,12 +6,16 @@ use super::support;
 use std::process::Command;
 use std::time::Duration;
 
-use linerate_experiment::{DutKind, FlowSwitch, SwitchPorts};
+use linerate_experiment::DutKind;
 use linerate_ledger::attribution::PortRows;
 use linerate_ledger::ledger::{Ends, Ledger, close_over_memory};
 use linerate_mem::{Batch, Pool, PoolConfig};
 use linerate_port::{Interest, OpenOptions, Port, PortSpec, Readiness};
 use linerate_report::Counted;
+use linerate_testbed::dut::flow_table::FlowSwitch;
+use linerate_testbed::dut::ofswitch::OfSwitch;
+use linerate_testbed::dut::switch::Switch;
+use linerate_testbed::dut::switch_ports::SwitchPorts;
 use linerate_testbed::dut::{Built, Path};
 use linerate_testbed::netlink::Netlink;
 use linerate_testbed::switches::SwitchSource;
@@ -24,7 +28,7 @@ use support::{Datagram, wait_until};
 const LONG: Duration = Duration::from_secs(20);
 
 fn with_interfaces() -> Option<Built> {
-    device(DutKind::Switch(SwitchPorts::Packet))
+    device(DutKind::from(Switch(SwitchPorts::Packet)))
 }
 
 /// All packets are in this one row, which a counter says.
@@ -131,10 +135,10 @@ fn process_of(forwarding: &Forwarding) -> Option<String> {
 /// Memory shared with a switch behind which nobody takes packets: its ring and its queue fill up, and the rest is named.
 #[test]
 fn a_receiver_that_stands_still_behind_shared_memory() {
-    stands_still(DutKind::Switch(SwitchPorts::Memif), &[("switch port out", "egress-full")]);
+    stands_still(DutKind::from(Switch(SwitchPorts::Memif)), &[("switch port out", "egress-full")]);
     // Which port a packet would have left by is not in an OpenFlow switch's drops.
     let switch = FlowSwitch { ports: SwitchPorts::Memif, entries: 10 };
-    stands_still(DutKind::OfSwitch(switch), &[("OpenFlow switch", "egress-full"), ("OpenFlow switch", "stuck")]);
+    stands_still(DutKind::from(OfSwitch(switch)), &[("OpenFlow switch", "egress-full"), ("OpenFlow switch", "stuck")]);
 }
 
 fn stands_still(kind: DutKind, rows: &[(&str, &str)]) {

@@ -3,9 +3,13 @@
 
 use super::support;
 
-use linerate_experiment::{DutKind, EchoOrder, Firewall, FirewallTool, FlowSpec, SwitchPorts};
+use linerate_experiment::{DutKind, EchoOrder, FlowSpec};
 use linerate_ledger::counters::CounterSources;
 use linerate_testbed::dut::Path;
+use linerate_testbed::dut::bridge::Bridge;
+use linerate_testbed::dut::router::{FirewallTool, Router};
+use linerate_testbed::dut::switch::Switch;
+use linerate_testbed::dut::switch_ports::SwitchPorts;
 use linerate_testbed::topology::{LinkKind, TopologySpec};
 use linerate_tester::tcp::echo::{self, EchoOutcome, EchoSpec};
 use linerate_tester::tcp::{Ends, PairError, SessionLoad, SessionOutcome, SessionSpec, run_sessions};
@@ -71,12 +75,12 @@ fn succeeds(kind: &DutKind, load: SessionLoad, outcome: &SessionOutcome) -> bool
 }
 
 fn nft(conntrack: bool, snat: bool) -> DutKind {
-    DutKind::Router(Firewall { tool: Some(FirewallTool::Nft), conntrack, snat, ..Firewall::default() })
+    DutKind::from(Router { tool: Some(FirewallTool::Nft), conntrack, snat, ..Router::default() })
 }
 
 #[test]
 fn all_connections_pass_a_router() {
-    all_succeed(DutKind::Router(Firewall::default()));
+    all_succeed(DutKind::from(Router::default()));
 }
 
 #[test]
@@ -87,16 +91,16 @@ fn all_connections_pass_a_router_that_tracks_them_and_one_that_translates_their_
 
 #[test]
 fn all_connections_pass_a_bridge_and_switches() {
-    all_succeed(DutKind::Bridge);
-    all_succeed(DutKind::Switch(SwitchPorts::Packet));
-    all_succeed(DutKind::Switch(SwitchPorts::Memif));
+    all_succeed(DutKind::from(Bridge));
+    all_succeed(DutKind::from(Switch(SwitchPorts::Packet)));
+    all_succeed(DutKind::from(Switch(SwitchPorts::Memif)));
 }
 
 #[test]
 fn requests_that_do_not_fit_are_not_begun_and_the_rest_is_answered() {
     // One connection has one request at a time: nobody answers a million a second.
     let load = SessionLoad::RequestsPerSecond(1e6, 1);
-    let Some(outcome) = sessions(DutKind::Router(Firewall::default()), load, 3_000 * MS) else { return };
+    let Some(outcome) = sessions(DutKind::from(Router::default()), load, 3_000 * MS) else { return };
     let requests = &outcome.point.requests;
     assert!(requests.begun() < requests.intended(), "{outcome:?}");
     assert!(requests.completed() > 0 && requests.completed() == requests.begun(), "{outcome:?}");
@@ -106,7 +110,7 @@ fn requests_that_do_not_fit_are_not_begun_and_the_rest_is_answered() {
 
 /// The load of three connections through a router that gets this rule once the way is known.
 fn through_a_rule(rule: &str) -> Option<SessionOutcome> {
-    let built = device(DutKind::Router(Firewall::default()))?;
+    let built = device(DutKind::from(Router::default()))?;
     let path = built.path.topology().expect("namespaces");
     let mut ends = linerate_testkit::or_skip("no ports", Ends::open(&built.path, "packet", 1500))?;
     let (flows, mut applied) = (Scenario::default().flows(), Ok(()));
@@ -134,7 +138,7 @@ fn connections_that_a_router_refuses_or_does_not_carry_are_told_apart() {
 
 #[test]
 fn a_path_that_carries_nothing_is_told_before_the_load() {
-    let Some(built) = device(DutKind::Router(Firewall::default())) else { return };
+    let Some(built) = device(DutKind::from(Router::default())) else { return };
     let path = built.path.topology().expect("namespaces");
     let ends = Ends::open(&built.path, "packet", 1500);
     let Some(mut ends) = linerate_testkit::or_skip("no ports", ends) else { return };

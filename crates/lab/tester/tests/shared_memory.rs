@@ -3,8 +3,11 @@
 
 use super::support;
 
-use linerate_experiment::{DutKind, SwitchPorts};
+use linerate_experiment::DutKind;
 use linerate_sys::affinity::allowed_cores;
+use linerate_testbed::dut::none::Direct;
+use linerate_testbed::dut::switch::Switch;
+use linerate_testbed::dut::switch_ports::SwitchPorts;
 use linerate_testbed::dut::{Built, Device, Path};
 use linerate_testbed::switches::SwitchSource;
 use linerate_testbed::topology::{LinkKind, MemoryPath, TopologySpec};
@@ -58,7 +61,7 @@ fn loads() -> impl Iterator<Item = (u32, Load, bool)> {
 
 #[test]
 fn trials_through_the_switch_balance_and_name_what_it_lost() {
-    let Some(built) = built(DutKind::Switch(SwitchPorts::Memif), 1500) else { return };
+    let Some(built) = built(DutKind::from(Switch(SwitchPorts::Memif)), 1500) else { return };
     let mut tester = tester_on(&built);
     let Built { path: Path::Memory(path), mut device } = built else { panic!("shared memory") };
     for load in loads() {
@@ -84,7 +87,7 @@ fn trials_through_the_switch_balance_and_name_what_it_lost() {
 
 #[test]
 fn long_packets_pass_shared_memory_whole() {
-    let Some((mut tester, _device)) = tester(DutKind::Switch(SwitchPorts::Memif), 9000) else { return };
+    let Some((mut tester, _device)) = tester(DutKind::from(Switch(SwitchPorts::Memif)), 9000) else { return };
     let outcome = trial(&mut tester, (9018, Load::Rate { pps: 1_000.0, duration_ns: 100 * MS }, true));
     balances(&outcome);
     assert_eq!(outcome.ledger.account.delivered(), outcome.ledger.account.sent(), "{outcome:#?}");
@@ -92,7 +95,7 @@ fn long_packets_pass_shared_memory_whole() {
 
 #[test]
 fn the_switch_comes_back_after_a_reset_under_load() {
-    let Some((mut tester, mut device)) = tester(DutKind::Switch(SwitchPorts::Memif), 1500) else { return };
+    let Some((mut tester, mut device)) = tester(DutKind::from(Switch(SwitchPorts::Memif)), 1500) else { return };
     let mut was_hit = false;
     // On a busy machine a short trial can be over before the device is reset: longer ones, then.
     for duration_ms in [1_500, 6_000, 20_000] {
@@ -122,7 +125,7 @@ fn the_switch_comes_back_after_a_reset_under_load() {
 
 #[test]
 fn the_path_without_a_device_loses_nothing() {
-    let (mut tester, device) = tester(DutKind::None, 1500).expect("no program is needed");
+    let (mut tester, device) = tester(DutKind::from(Direct), 1500).expect("no program is needed");
     for load in loads() {
         let outcome = trial(&mut tester, load);
         balances(&outcome);

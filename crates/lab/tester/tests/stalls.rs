@@ -44,7 +44,7 @@ fn every_lost_packet_has_a_time_and_every_stall_a_core() {
     // Under overload and far below it, the second one on counts that began anew.
     for load in [Load::Full { duration_ns: 100 * MS }, Load::Rate { pps: 20_000.0, duration_ns: 100 * MS }] {
         let outcome = tester.trial(&TrialSpec { cores, ..TrialSpec::new(&size, &flows, load) }).expect("a trial");
-        let (account, stalls) = (&outcome.ledger.account, &outcome.stalls);
+        let (account, stalls) = (&outcome.ledger.account, &outcome.readings.machine.stalls);
         assert!(account.delivered() > 0, "{account:?}");
         let loss = stalls.loss.as_ref().expect("a counting program tells packets apart");
         assert!(loss.bin_ns > 0 && loss.lost.len() == LOSS_BINS);
@@ -57,7 +57,7 @@ fn every_lost_packet_has_a_time_and_every_stall_a_core() {
         assert!(stalls.list.iter().all(|stall| stall.core == Some(core_of(stall.part) as u32)), "{:?}", stalls.list);
         assert!(stalls.list.iter().all(|stall| stall.lost == 0 || stall.interruption), "{:?}", stalls.list);
         let longest = stalls.interruptions().map(|stall| stall.duration_ns).max().unwrap_or(0);
-        assert!(outcome.noise.gap_max_ns >= longest);
+        assert!(outcome.readings.machine.noise.gap_max_ns >= longest);
         // Both threads were recognized, so nothing of them is unknown.
         assert!(!stalls.unknown.iter().any(|unknown| unknown.contains("was not seen")), "{:?}", stalls.unknown);
     }

@@ -45,6 +45,6 @@ fn a_stopped_trial_has_its_account_and_the_next_one_does_not_begin() {
     assert!(matches!(outcome.interrupted, Some(Interruption::Signal)), "{:?}", outcome.interrupted);
     let account = &outcome.ledger.account;
     assert!(account.delivered() >= 500 && account.intended() < 600_000, "{account:?}");
-    assert_eq!(account.unexplained(), 0, "{:?}\n{:?}", outcome.ledger, outcome.difference);
+    assert_eq!(account.unexplained(), 0, "{:?}\n{:?}", outcome.ledger, outcome.readings.difference);
     assert!(matches!(tester.trial(&spec), Err(TrialError::Stopped)));
 }

@@ -176,5 +176,5 @@ fn a_broken_sending_port_leaves_a_right_account() {
     eprintln!("{:?} {:?} {account:?}", outcome.interrupted, outcome.notes);
     assert!(outcome.interrupted.is_some(), "{:?}", outcome.notes);
     assert!(account.delivered() >= 500 && account.sent() < 300_000, "{account:?}");
-    assert_eq!(account.unexplained(), 0, "{:?}\n{:?}", outcome.ledger, outcome.difference);
+    assert_eq!(account.unexplained(), 0, "{:?}\n{:?}", outcome.ledger, outcome.readings.difference);
 }

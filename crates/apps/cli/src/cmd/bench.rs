@@ -6,12 +6,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use linerate_experiment::{
-    DutKind, DutSpec, Experiment, FlowOrder, FlowSpec, Limit, LimitOf, SizeSpec, TestKind, TesterPorts, TopologyKind,
+    DutSpec, Experiment, FlowOrder, FlowSpec, Limit, LimitOf, SizeSpec, TestKind, TesterPorts, TopologyKind,
 };
 use linerate_report::{Rate, Results, results_json, results_screen, trials_terminal};
 use linerate_runner::End;
 use linerate_sys::signal;
 use linerate_testbed::cleanup;
+use linerate_testbed::dut::pipe::Pipe;
 
 use crate::lab::file::{self, Changes, Plan};
 use crate::lab::place::{self, Place};
@@ -214,7 +215,7 @@ fn inside(experiment: &mut Experiment, why: &str) {
     experiment.title = "The in-process link".into();
     experiment.about = format!("Not the router, but the link between two threads of this process: {why}.");
     experiment.topology = TopologyKind::InProcess;
-    experiment.duts = vec![DutSpec { name: "pipe".into(), kind: DutKind::Pipe }];
+    experiment.duts = vec![DutSpec { name: "pipe".into(), kind: Pipe.into() }];
     experiment.testers.clear();
     experiment.published.clear();
 }

@@ -81,7 +81,7 @@ Exit status: 0 measured, 2 could not measure, or stopped";
 /// Measures, prints, stores, recommends.
 pub fn run(args: &Args) -> ExitCode {
     let text = experiment(args);
-    let experiment = match linerate_experiment::parse(&text, "the settings") {
+    let experiment = match linerate_testbed::dut::parse(&text, "the settings") {
         Ok(experiment) => experiment,
         Err(errors) => {
             let messages: Vec<&str> = errors.problems.iter().map(|problem| problem.message.as_str()).collect();
@@ -222,7 +222,8 @@ fn printable(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
-    use linerate_experiment::{Experiment, parse};
+    use linerate_experiment::Experiment;
+    use linerate_testbed::dut::parse;
 
     use super::*;
 

@@ -1,4 +1,4 @@
-//! `linerate lab`: experiments from files. Runs them, lists them, checks them, cleans up after killed runs.
+//! `linerate lab`: experiments from files. Runs them, lists them and the devices that they can name, checks them, cleans up after killed runs.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -8,6 +8,7 @@ use linerate_report::results_json;
 use linerate_runner::{End, reached};
 use linerate_sys::signal;
 use linerate_testbed::cleanup;
+use linerate_testbed::dut::{self, KINDS};
 
 use crate::lab::file::{self, Changes};
 use crate::lab::place::{self, Place};
@@ -30,6 +31,7 @@ docs/lab.md how to run it and read its report.
   linerate lab run quick                a shipped experiment of under a minute
   linerate lab run my.toml --only 'snat/*' --json > result.json
   linerate lab list                     shipped experiments, and the runs in ./results
+  linerate lab duts                     kinds of devices under test
   linerate compare results/A results/B  which figures differ significantly";
 
 #[derive(clap::Subcommand)]
@@ -38,6 +40,8 @@ enum Command {
     Run(RunArgs),
     /// Lists the shipped experiments, and the runs in the results folder
     List(ResultsArgs),
+    /// Lists the kinds of devices that an experiment file can name, and the topologies that each fits
+    Duts,
     /// Checks experiment files; errors name file, line and what was expected
     Check(CheckArgs),
     /// Removes what killed runs left behind
@@ -101,6 +105,7 @@ pub fn run(args: &Args) -> ExitCode {
     match &args.command {
         Command::Run(args) => carry_out(args),
         Command::List(args) => list(args),
+        Command::Duts => duts(),
         Command::Check(args) => check(args),
         Command::Clean(args) => clean_up(args),
     }
@@ -190,10 +195,17 @@ fn list(args: &ResultsArgs) -> ExitCode {
     ExitCode::SUCCESS
 }
 
+fn duts() -> ExitCode {
+    for kind in KINDS {
+        print(&format!("{:14} {} ({})", kind.reader.word, kind.about, kind.reader.topologies.join(", ")));
+    }
+    ExitCode::SUCCESS
+}
+
 fn check(args: &CheckArgs) -> ExitCode {
     let mut status = 0;
     for word in &args.experiments {
-        match file::read(word).map(|(text, name)| linerate_experiment::parse(&text, &name)) {
+        match file::read(word).map(|(text, name)| dut::parse(&text, &name)) {
             Ok(Ok(experiment)) => {
                 let estimate = experiment.estimate();
                 let time = words::span(estimate.duration_ns);

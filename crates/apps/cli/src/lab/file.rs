@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use linerate_experiment::{Experiment, Search, TEXT_LEN_MAX, TestKind, parse};
+use linerate_experiment::{Experiment, Search, TEXT_LEN_MAX, TestKind};
+use linerate_testbed::dut::parse;
 
 use super::shipped;
 

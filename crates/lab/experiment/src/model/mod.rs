@@ -5,10 +5,7 @@ mod test;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-pub use dut::{
-    Capture, CaptureCores, CaptureTool, Command, DutKind, DutSpec, ExpectedLoss, Firewall, FirewallTool, FlowSwitch,
-    Reception, SwitchPorts,
-};
+pub use dut::{DutKind, DutReader, DutSettings, DutSpec, shell_line};
 pub use test::{EchoOrder, EchoStack, Limit, LimitOf, LossGoal, Search, SessionKind, Sessions, TestKind, TestSpec};
 
 /// A plan: every DUT x size x flow pattern x direction x kind of tester port x placement on cores is a cell, less those in `skip`; in
@@ -83,6 +80,17 @@ pub enum TopologyKind {
     },
     /// Two ends of a link inside this process; the DUT is Linerate's own.
     InProcess,
+}
+
+impl TopologyKind {
+    /// In files: `namespaces`, `ports`, `in-process`.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Namespaces => "namespaces",
+            Self::Ports { .. } => "ports",
+            Self::InProcess => "in-process",
+        }
+    }
 }
 
 /// A port of this host.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::read::section::Section;
+use crate::section::Section;
 use crate::{CellMatch, Direction, Experiment, matches_glob, words};
 
 /// Most rows of a list that selects cells.

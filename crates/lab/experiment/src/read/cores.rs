@@ -3,7 +3,7 @@
 use toml::de::DeValue;
 
 use crate::error::Log;
-use crate::read::section::{self, Section, Value};
+use crate::section::{self, Section, Value};
 use crate::{Cores, CoresSpec, DutCores, TopologyKind};
 
 const CORE_MAX: u64 = 4_095;

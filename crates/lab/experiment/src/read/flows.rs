@@ -7,7 +7,7 @@ use toml::de::DeValue;
 
 use crate::error::Log;
 use crate::names::divided;
-use crate::read::section::{self, Section, Value};
+use crate::section::{self, Section, Value};
 use crate::{Addresses6, FlowIp, FlowOrder, FlowSpec, IpVersion, TopologyKind};
 
 /// Most flows of a pattern.

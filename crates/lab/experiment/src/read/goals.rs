@@ -2,7 +2,7 @@
 
 use toml::de::DeValue;
 
-use crate::read::section::{self, SHARE_BELOW_1, Section, Value, is_share_below_1, shown_ns};
+use crate::section::{self, SHARE_BELOW_1, Section, Value, is_share_below_1, shown_ns};
 use crate::{LossGoal, Search, words};
 
 const GOALS_MAX: usize = 16;
@@ -105,10 +105,7 @@ fn goal(test: &Section<'_>, value: &Value<'_>, defaults: &Defaults) -> Option<Lo
             Some(goal)
         }
         DeValue::Table(_) => own_goal(&Section::of(value, "the goal", log)?, defaults),
-        _ => {
-            log.error(value.span(), format!("a goal is {}; {EXPECTED}", section::kind(value)));
-            None
-        }
+        _ => log.refuse(value.span(), format!("a goal is {}; {EXPECTED}", section::kind(value))),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use toml::de::DeValue;
 
-use crate::read::section::{self, SHARE_BELOW_1, Section, is_share_below_1};
+use crate::section::{self, SHARE_BELOW_1, Section, is_share_below_1};
 use crate::{Limit, LimitOf, Search, TestKind};
 
 const SPAN_NS_MAX: u64 = 3_600_000_000_000;

@@ -6,9 +6,9 @@ use toml::de::DeValue;
 
 use crate::error::Log;
 use crate::read::cell_match::{self, DIRECTIONS, Known};
-use crate::read::section::{self, Section, Value};
 use crate::read::surroundings::Place;
 use crate::read::{cores, flows, sizes};
+use crate::section::{self, Section, Value};
 use crate::{CellMatch, CoresSpec, Direction, Experiment, FlowSpec, SizeSpec, TesterPorts, TopologyKind};
 
 /// Most entries of one dimension.

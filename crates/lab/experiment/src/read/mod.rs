@@ -1,6 +1,5 @@
 //! From the text of a file to an [`Experiment`]: every error is noted, and reading goes on.
 
-mod capture;
 mod cell_match;
 mod cores;
 mod dut;
@@ -9,7 +8,6 @@ mod goals;
 mod limits;
 mod matrix;
 mod next_hop;
-mod section;
 mod sessions;
 mod sizes;
 mod surroundings;
@@ -20,9 +18,9 @@ use std::ops::Range;
 use toml::de::DeTable;
 
 use crate::error::{Errors, Log};
-use crate::{CellMatch, Experiment, Published};
+use crate::section::{self, Section};
+use crate::{CellMatch, DutReader, Experiment, Published};
 use cell_match::Known;
-use section::Section;
 
 /// Most bytes of an experiment file.
 pub const TEXT_LEN_MAX: usize = 256 << 10;
@@ -34,13 +32,13 @@ const FIGURES: [&str; 8] = ["throughput", "rate", "cores", "capture-ratio", "idl
 const GRAMMAR_ERRORS_MAX: usize = 5;
 
 /// Reads an experiment file and checks it: what comes back can be run, as far as that does not depend on the machine.
-/// `file_name` is only for messages.
+/// `file_name` is only for messages; `kinds` are the kinds of devices that it may name, in the order in which messages list them.
 ///
 /// # Errors
 /// Everything that is wrong, each with its line and column.
-pub fn parse(text: &str, file_name: &str) -> Result<Experiment, Errors> {
+pub fn parse(text: &str, file_name: &str, kinds: &[DutReader]) -> Result<Experiment, Errors> {
     let log = Log::default();
-    let experiment = read(text, &log);
+    let experiment = read(text, kinds, &log);
     match (log.into_errors(text, file_name), experiment) {
         (None, Some(experiment)) => Ok(experiment),
         (Some(errors), _) => Err(errors),
@@ -48,7 +46,7 @@ pub fn parse(text: &str, file_name: &str) -> Result<Experiment, Errors> {
     }
 }
 
-fn read(text: &str, log: &Log) -> Option<Experiment> {
+fn read(text: &str, kinds: &[DutReader], log: &Log) -> Option<Experiment> {
     if text.len() > TEXT_LEN_MAX {
         log.error(0..0, format!("the file has {} bytes; at most {TEXT_LEN_MAX} are read", text.len()));
         return None;
@@ -61,13 +59,13 @@ fn read(text: &str, log: &Log) -> Option<Experiment> {
         return None;
     }
     let file = Section::new(table.get_ref(), 0..0, "the file", log);
-    let experiment = build(&file);
+    let experiment = build(&file, kinds);
     file.finish();
     experiment
 }
 
 /// The experiment. Where something is wrong and was noted, a stand-in is put, so that the rest can be checked.
-fn build(file: &Section<'_>) -> Option<Experiment> {
+fn build(file: &Section<'_>, kinds: &[DutReader]) -> Option<Experiment> {
     let log = file.log;
     let name = file.needed("name", "\"linux-router\"").and_then(|value| section::name(value, "name", log));
     let title = file.needed("title", "\"Linux as a router\"").and_then(|value| section::text(value, "title", log));
@@ -77,7 +75,7 @@ fn build(file: &Section<'_>) -> Option<Experiment> {
     let cores = cores::table(file, &place.kind);
     let noise = surroundings::noise(file);
     let phases = surroundings::phases(file);
-    let duts = dut::all(file, &place);
+    let duts = dut::all(file, &place, kinds);
     let tests = test::all(file, duts.iter().any(|dut| dut.kind.captures()));
     let is_of_tcp = tests.iter().any(|test| test.kind.is_of_tcp());
     let matrix = matrix::read(file, &place, is_of_tcp);

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use toml::de::DeValue;
 
 use crate::NextHop;
-use crate::read::section::{self, Section};
+use crate::section::{self, Section};
 
 const EXPECTED: &str =
     "expected an Ethernet address as \"02:00:00:00:00:01\", or { gateway = \"198.18.0.1\", own = \"198.18.0.2\" }";
@@ -15,20 +15,13 @@ pub(crate) fn read(table: &Section<'_>, key: &'static str) -> NextHop {
     let found = match value.get_ref() {
         DeValue::String(text) => match mac(text) {
             Some(mac) if mac[0] & 1 == 0 && mac != [0; 6] => Some(NextHop::Mac(mac)),
-            Some(_) => {
-                table.error(key, format!("`{key}` is {text:?}, which is no single station's address; {EXPECTED}"));
-                None
-            }
-            None => {
-                table.error(key, format!("`{key}` is {text:?}; {EXPECTED}"));
-                None
-            }
+            Some(_) => table
+                .log
+                .refuse(value.span(), format!("`{key}` is {text:?}, which is no single station's address; {EXPECTED}")),
+            None => table.log.refuse(value.span(), format!("`{key}` is {text:?}; {EXPECTED}")),
         },
         DeValue::Table(_) => Section::of(value, key, table.log).and_then(|gateway| of_gateway(&gateway)),
-        _ => {
-            table.error(key, format!("`{key}` is {}; {EXPECTED}", section::kind(value)));
-            None
-        }
+        _ => table.log.refuse(value.span(), format!("`{key}` is {}; {EXPECTED}", section::kind(value))),
     };
     found.unwrap_or(NextHop::OtherEnd)
 }

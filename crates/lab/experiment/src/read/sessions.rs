@@ -1,6 +1,6 @@
 //! Tests of TCP connections and requests.
 
-use crate::read::section::{self, SHARE_BELOW_1, Section, is_share_below_1};
+use crate::section::{self, SHARE_BELOW_1, Section, is_share_below_1};
 use crate::{EchoOrder, EchoStack, Experiment, FlowIp, SessionKind, Sessions, TestKind};
 
 const SECOND_NS: u64 = 1_000_000_000;

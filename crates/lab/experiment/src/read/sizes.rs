@@ -3,7 +3,7 @@
 use toml::de::DeValue;
 
 use crate::SizeSpec;
-use crate::read::section::{self, Section, Value};
+use crate::section::{self, Section, Value};
 use crate::{error::Log, words};
 
 /// Bytes of the frame check sequence.
@@ -71,15 +71,9 @@ pub(crate) fn read(value: &Value<'_>, counting: Counting, log: &Log) -> Option<S
             IMIX.iter().for_each(|(wire, _)| counting.check_mtu(u64::from(*wire), value, log));
             Some(SizeSpec { label: label("IMIX", &IMIX), parts: IMIX.to_vec() })
         }
-        DeValue::String(word) => {
-            log.error(value.span(), words::unknown_but("size", word, EXPECTED, &["imix"]));
-            None
-        }
+        DeValue::String(word) => log.refuse(value.span(), words::unknown_but("size", word, EXPECTED, &["imix"])),
         DeValue::Table(_) => mix(&Section::of(value, "the size", log)?, counting),
-        _ => {
-            log.error(value.span(), format!("a size is {}; {EXPECTED}", section::kind(value)));
-            None
-        }
+        _ => log.refuse(value.span(), format!("a size is {}; {EXPECTED}", section::kind(value))),
     }
 }
 

@@ -1,7 +1,7 @@
 //! `[topology]`, `[noise]` and `[phases]`: what is around the matrix.
 
 use crate::read::next_hop;
-use crate::read::section::{self, Section};
+use crate::section::{self, Section};
 use crate::{Phases, PortEnd, TopologyKind};
 
 /// Most layer-3 bytes of a frame: 9,018 on the wire.

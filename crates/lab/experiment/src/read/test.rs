@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use crate::read::cell_match::{self, Known};
-use crate::read::section::{self, SHARE_BELOW_1, Section, is_share_below_1};
 use crate::read::{goals, limits, sessions};
+use crate::section::{self, SHARE_BELOW_1, Section, is_share_below_1};
 use crate::{CellMatch, SessionKind, TestKind, TestSpec};
 
 const TESTS_MAX: usize = 32;

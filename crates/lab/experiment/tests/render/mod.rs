@@ -3,9 +3,22 @@
 use std::fmt::Write;
 
 use linerate_experiment::{
-    CellMatch, Cores, Direction, DutCores, DutKind, Experiment, FirewallTool, FlowIp, FlowOrder, FlowSpec, FlowSwitch,
-    Limit, LimitOf, LossGoal, NextHop, Search, SessionKind, SizeSpec, SwitchPorts, TestKind, TestSpec, TopologyKind,
+    CellMatch, Cores, Direction, DutCores, DutKind, Experiment, FlowIp, FlowOrder, FlowSpec, Limit, LimitOf, LossGoal,
+    NextHop, Search, SessionKind, SizeSpec, TestKind, TestSpec, TopologyKind,
 };
+use linerate_testbed::dut::bridge::Bridge;
+use linerate_testbed::dut::capture::{Capture, CaptureCores, Reception};
+use linerate_testbed::dut::command::Command;
+use linerate_testbed::dut::external::External;
+use linerate_testbed::dut::flow_table::FlowSwitch;
+use linerate_testbed::dut::none::Direct;
+use linerate_testbed::dut::ofswitch::OfSwitch;
+use linerate_testbed::dut::ovs::OpenVswitch;
+use linerate_testbed::dut::pipe::Pipe;
+use linerate_testbed::dut::router::{FirewallTool, Router};
+use linerate_testbed::dut::switch::Switch;
+use linerate_testbed::dut::switch_ports::SwitchPorts;
+use linerate_testbed::dut::xdp::XdpForwarder;
 
 pub fn experiment(it: &Experiment) -> String {
     let mut out = format!("name = {}\ntitle = {}\nabout = {}\n", text(&it.name), text(&it.title), text(&it.about));
@@ -83,53 +96,71 @@ fn limits(limits: &[Limit]) -> String {
 }
 
 fn kind(kind: &DutKind) -> String {
-    match kind {
-        DutKind::Router(firewall) => {
-            let mut out = "kind = 'router'\n".to_string();
-            if let Some(tool) = firewall.tool {
-                let tool = if tool == FirewallTool::Iptables { "iptables" } else { "nft" };
-                let (rules, conntrack, snat) = (firewall.rules, firewall.conntrack, firewall.snat);
-                out += &format!("firewall = '{tool}'\nrules = {rules}\nconntrack = {conntrack}\nsnat = {snat}\n");
-            }
-            let settings: Vec<String> =
-                firewall.sysctls.iter().map(|(path, value)| format!("{} = {}", text(path), text(value))).collect();
-            out += &format!("sysctls = {{ {} }}\n", settings.join(", "));
-            let lines = |lines: &[String]| lines.iter().map(|line| text(line)).collect::<Vec<_>>().join(", ");
-            out += &format!("setup = [{}]\nteardown = [{}]\n", lines(&firewall.setup), lines(&firewall.teardown));
-            let loses = firewall
-                .loses
-                .iter()
-                .map(|loss| format!("loses = {{ place = {}, cause = {} }}\n", text(&loss.place), text(&loss.cause)));
-            out + &loses.collect::<String>()
-        }
-        DutKind::Bridge => "kind = 'bridge'\n".into(),
-        DutKind::XdpForwarder => "kind = 'xdp-forwarder'\n".into(),
-        DutKind::OpenVswitch(switch) => flow_switch("openvswitch", *switch),
-        DutKind::OfSwitch(switch) => flow_switch("ofswitch", *switch),
-        DutKind::Switch(ports) => format!("kind = 'switch'\nports = '{}'\n", switch_ports(*ports)),
-        DutKind::Capture(capture) => format!(
-            "kind = 'capture'\ntool = '{}'\nreceive = '{}'\ncores = '{}'\nbuffer = '{}B'\nfile = {}\n",
-            capture.tool.word(),
-            capture.receive.word(),
-            capture.cores.word(),
-            capture.buffer_bytes,
-            capture.file
-        ),
-        DutKind::Pipe => "kind = 'pipe'\n".into(),
-        DutKind::None => "kind = 'none'\n".into(),
-        DutKind::External { description, counters } => {
+    let simple = |word: &str| format!("kind = '{word}'\n");
+    let of = [
+        kind.settings().map(router),
+        kind.settings().map(|_: &Bridge| simple("bridge")),
+        kind.settings().map(|_: &XdpForwarder| simple("xdp-forwarder")),
+        kind.settings().map(|OpenVswitch(switch)| flow_switch("openvswitch", *switch)),
+        kind.settings().map(|OfSwitch(switch)| flow_switch("ofswitch", *switch)),
+        kind.settings().map(|Switch(ports)| format!("kind = 'switch'\nports = '{}'\n", switch_ports(*ports))),
+        kind.settings().map(capture),
+        kind.settings().map(|_: &Pipe| simple("pipe")),
+        kind.settings().map(|_: &Direct| simple("none")),
+        kind.settings().map(|External { description, counters }| {
             format!("kind = 'external'\ndescription = {}\ncounters = {}\n", text(description), texts(counters))
-        }
-        DutKind::Command(command) => format!(
-            "kind = 'command'\nstart = {}\nready = {}\nready_within = {}\ncounters = {}\nstop = {}\nversion = {}\n",
-            texts(&command.start),
-            texts(&command.ready),
-            span(command.ready_ns),
-            texts(&command.counters),
-            texts(&command.stop),
-            texts(&command.version)
-        ),
+        }),
+        kind.settings().map(command),
+    ];
+    of.into_iter().flatten().next().expect("a kind that is written here")
+}
+
+fn router(router: &Router) -> String {
+    let mut out = "kind = 'router'\n".to_string();
+    if let Some(tool) = router.tool {
+        let tool = if tool == FirewallTool::Iptables { "iptables" } else { "nft" };
+        let (rules, conntrack, snat) = (router.rules, router.conntrack, router.snat);
+        out += &format!("firewall = '{tool}'\nrules = {rules}\nconntrack = {conntrack}\nsnat = {snat}\n");
     }
+    let settings: Vec<String> =
+        router.sysctls.iter().map(|(path, value)| format!("{} = {}", text(path), text(value))).collect();
+    out += &format!("sysctls = {{ {} }}\n", settings.join(", "));
+    let lines = |lines: &[String]| lines.iter().map(|line| text(line)).collect::<Vec<_>>().join(", ");
+    out += &format!("setup = [{}]\nteardown = [{}]\n", lines(&router.setup), lines(&router.teardown));
+    let loses = router
+        .loses
+        .iter()
+        .map(|loss| format!("loses = {{ place = {}, cause = {} }}\n", text(&loss.place), text(&loss.cause)));
+    out + &loses.collect::<String>()
+}
+
+fn capture(capture: &Capture) -> String {
+    let receive = match capture.receive {
+        Reception::Interrupt => "interrupt",
+        Reception::BusyPoll => "busy-poll",
+        Reception::ThreadedNapi => "threaded-napi",
+    };
+    let cores = if capture.cores == CaptureCores::One { "one" } else { "all" };
+    format!(
+        "kind = 'capture'\ntool = '{}'\nreceive = '{}'\ncores = '{}'\nbuffer = '{}B'\nfile = {}\n",
+        capture.tool.word(),
+        receive,
+        cores,
+        capture.buffer_bytes,
+        capture.file
+    )
+}
+
+fn command(command: &Command) -> String {
+    format!(
+        "kind = 'command'\nstart = {}\nready = {}\nready_within = {}\ncounters = {}\nstop = {}\nversion = {}\n",
+        texts(&command.start),
+        texts(&command.ready),
+        span(command.ready_ns),
+        texts(&command.counters),
+        texts(&command.stop),
+        texts(&command.version)
+    )
 }
 
 fn flow_switch(kind: &str, FlowSwitch { ports, entries }: FlowSwitch) -> String {

@@ -33,6 +33,14 @@ pub struct Ledger {
     pub contradictions: Vec<String>,
 }
 
+impl Ledger {
+    /// A sentence for each place where packets were lost without a cause.
+    pub fn unnamed_notes(&self) -> impl Iterator<Item = String> + '_ {
+        let lost = self.unnamed.iter().filter(|loss| loss.packets > 0);
+        lost.map(|loss| format!("{} packets lost {}: no counter names the cause", loss.packets, loss.place))
+    }
+}
+
 /// Closes the account of a trial. `difference` is what the counters of the path added; none on a path without any (an
 /// in-process link).
 ///

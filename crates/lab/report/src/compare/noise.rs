@@ -52,12 +52,12 @@ impl RunNoise {
         }
         let time_ns: f64 = trials.iter().map(|made| made.trial.duration_ns as f64).sum();
         let taken_ns = |made: &&ExperimentTrial| {
-            let stolen = made.noise.steal_share.max(0.0) * made.trial.duration_ns as f64;
-            stolen + made.noise.waited_ns.unwrap_or(0) as f64
+            let stolen = made.machine.noise.steal_share.max(0.0) * made.trial.duration_ns as f64;
+            stolen + made.machine.noise.waited_ns.unwrap_or(0) as f64
         };
-        let gaps: Vec<f64> = trials.iter().map(|made| made.noise.gap_max_ns as f64).collect();
-        let repeated: u64 = trials.iter().map(|made| u64::from(made.noise.repeated)).sum();
-        let marked = trials.iter().filter(|made| made.noise.disturbed).count() as u64;
+        let gaps: Vec<f64> = trials.iter().map(|made| made.machine.noise.gap_max_ns as f64).collect();
+        let repeated: u64 = trials.iter().map(|made| u64::from(made.machine.noise.repeated)).sum();
+        let marked = trials.iter().filter(|made| made.machine.noise.disturbed).count() as u64;
         Self {
             trials: trials.len(),
             taken: if time_ns > 0.0 { trials.iter().map(taken_ns).sum::<f64>() / time_ns } else { 0.0 },

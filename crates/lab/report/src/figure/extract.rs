@@ -17,8 +17,8 @@ pub(crate) fn figures(results: &Results) -> Vec<Figure> {
 
 /// The figures of one repetition of one test in the cell with this index.
 pub(crate) fn of_finding(cell: usize, baseline_pps: Option<f64>, finding: &Finding) -> Vec<Figure> {
-    let disturbed = finding.used_trials().any(|trial| trial.noise.disturbed);
-    let spoilt = disturbed && finding.used_trials().all(|trial| trial.noise.disturbed);
+    let disturbed = finding.used_trials().any(|trial| trial.machine.noise.disturbed);
+    let spoilt = disturbed && finding.used_trials().all(|trial| trial.machine.noise.disturbed);
     let Some(found) = &finding.result else {
         let why = finding.error.clone().unwrap_or_else(|| "the run was stopped within it".to_owned());
         let name = "";
@@ -117,7 +117,7 @@ fn costs(made: &ExperimentTrial) -> Vec<Part> {
     if !made.trial.cpu.is_empty() {
         parts.push(Part::new("cores at 100 %", Unit::Cores, Better::Lower, made.cores_full() as f64));
     }
-    for work in &made.work {
+    for work in &made.machine.work {
         let of = |what: &str| format!("{what} per packet, {}", work.of);
         let cycles = work.cycles_per_packet.map(|value| ("cycles", Unit::CyclesPerPacket, value));
         let instructions =

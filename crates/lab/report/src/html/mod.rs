@@ -141,5 +141,7 @@ fn ledgers(page: &mut Page, results: &Results, labels: &Labels) {
 /// The trial of a cell that interruptions cost most packets, where they cost some.
 fn most_interrupted(results: &Results, cell: usize) -> Option<&ExperimentTrial> {
     let trials = results.cells.get(cell)?.findings.iter().flat_map(Finding::used_trials);
-    trials.max_by_key(|made| made.stalls.lost_in_interruptions).filter(|made| made.stalls.lost_in_interruptions > 0)
+    trials
+        .max_by_key(|made| made.machine.stalls.lost_in_interruptions)
+        .filter(|made| made.machine.stalls.lost_in_interruptions > 0)
 }

@@ -14,7 +14,7 @@ const WIDTH_MIN: f64 = 1.5;
 
 /// Draws loss above stalls; nothing where neither is known, or nothing happened.
 pub(super) fn picture(page: &mut Page, made: &ExperimentTrial) {
-    let stalls = &made.stalls;
+    let stalls = &made.machine.stalls;
     let bins = stalls.loss.as_ref().map(|loss| (loss.bin_ns, loss.lost.as_slice())).unwrap_or_default();
     let lost = sum(bins.1.iter().copied());
     if stalls.list.is_empty() && lost == 0 {

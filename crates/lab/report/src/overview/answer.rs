@@ -106,10 +106,10 @@ fn no_loss(cell: &Cell) -> Option<String> {
 /// What interrupted the trials, in a sentence; none where nothing did.
 fn interruptions(results: &Results, labels: &Labels) -> Option<String> {
     let trials = || results.cells.iter().flat_map(|cell| &cell.findings).flat_map(Finding::used_trials);
-    let all = || trials().flat_map(|made| made.stalls.interruptions());
+    let all = || trials().flat_map(|made| made.machine.stalls.interruptions());
     let longest_ns = all().map(|stall| stall.duration_ns).max()?;
     let sent_ns = sum(trials().map(|made| made.trial.duration_ns));
-    let lost = sum(trials().map(|made| made.stalls.lost_in_interruptions));
+    let lost = sum(trials().map(|made| made.machine.stalls.lost_in_interruptions));
     let cells = results.cells.iter().enumerate();
     let figures: Vec<String> = cells.filter_map(|(index, cell)| with_interruptions(cell, labels.of(index))).collect();
     let goals = results.cells.iter().find_map(|cell| searches(cell).next()).filter(|goals| !goals.is_empty())?;

@@ -99,10 +99,10 @@ pub(super) fn noise(results: &Results, labels: &Labels, figures: &[Summary]) -> 
         if trials().next().is_none() {
             continue;
         }
-        let disturbed = trials().filter(|made| made.noise.disturbed).count() as u64;
-        let repeated: u64 = trials().map(|made| u64::from(made.noise.repeated)).sum();
-        let steal = trials().map(|made| made.noise.steal_share).fold(0.0, f64::max);
-        let gap_ns = trials().map(|made| made.noise.gap_max_ns).max().unwrap_or(0);
+        let disturbed = trials().filter(|made| made.machine.noise.disturbed).count() as u64;
+        let repeated: u64 = trials().map(|made| u64::from(made.machine.noise.repeated)).sum();
+        let steal = trials().map(|made| made.machine.noise.steal_share).fold(0.0, f64::max);
+        let gap_ns = trials().map(|made| made.machine.noise.gap_max_ns).max().unwrap_or(0);
         let doubtful = |is: bool| if is { Tone::Doubtful } else { Tone::Plain };
         let mut row = vec![
             Entry::new(labels.of(index)),
@@ -111,7 +111,7 @@ pub(super) fn noise(results: &Results, labels: &Labels, figures: &[Summary]) -> 
             Entry::toned(count(repeated), doubtful(repeated > 0)),
             Entry::toned(percent(steal), doubtful(steal >= STEAL_DOUBTFUL)),
             Entry::new(nanoseconds(gap_ns as f64)),
-            Entry::new(cache_line_words(trials().filter_map(|made| made.noise.cache_line_ns))),
+            Entry::new(cache_line_words(trials().filter_map(|made| made.machine.noise.cache_line_ns))),
         ];
         let rate = figures.iter().find(|summary| summary.cell == index && summary.test == "throughput");
         match rate {

@@ -109,7 +109,7 @@ pub(super) fn sentences(results: &Results, labels: &Labels, figures: &[Summary],
         sentences.push(format!("{which} {verb} the tester's own limit: the device may carry more."));
     }
     sentences.extend(ledger_sentence(results));
-    let disturbed = trials(results).filter(|made| made.noise.disturbed).count();
+    let disturbed = trials(results).filter(|made| made.machine.noise.disturbed).count();
     if disturbed > 0 {
         let all = trials(results).count();
         sentences.push(format!(
@@ -133,7 +133,7 @@ fn trials(results: &Results) -> impl Iterator<Item = &crate::ExperimentTrial> {
 fn not_used_sentence(results: &Results) -> Option<String> {
     let all = results.cells.iter().flat_map(|cell| &cell.findings).flat_map(|finding| &finding.trials);
     let not_used: Vec<_> = all.filter(|made| made.not_used.is_some()).collect();
-    let disturbed = not_used.iter().filter(|made| made.noise.disturbed).count();
+    let disturbed = not_used.iter().filter(|made| made.machine.noise.disturbed).count();
     (!not_used.is_empty()).then(|| {
         format!(
             "Trials that were made again, and are in no figure: {}, of which {} were disturbed (trials.csv has them, and why).",

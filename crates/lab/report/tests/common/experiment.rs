@@ -91,10 +91,12 @@ pub fn trial(
     };
     ExperimentTrial {
         trial,
-        noise: Noise { steal_share: 0.004, gap_max_ns: 41_000, cache_line_ns: Some(97.0), ..Noise::default() },
-        stalls: stalls(),
+        machine: Machine {
+            noise: Noise { steal_share: 0.004, gap_max_ns: 41_000, cache_line_ns: Some(97.0), ..Noise::default() },
+            stalls: stalls(),
+            work: vec![work("generator", 420.0), work("DUT", 3.1e9 / device.capacity_pps)],
+        },
         dut_counters: BTreeMap::from([("nf_conntrack_count".to_owned(), flows)]),
-        work: vec![work("generator", 420.0), work("DUT", 3.1e9 / device.capacity_pps)],
         not_used: None,
     }
 }
@@ -343,7 +345,7 @@ fn others(device: &Device) -> Vec<Finding> {
     before.trial.name.push_str(", attempt 1");
     before.trial.duration_ns /= 100;
     before.not_used = Some("disturbed (6 % of the time stolen, sender away for 12.4 ms): made again".to_owned());
-    (before.noise, disturbed[0].noise) = (noise, Noise { repeated: 1, ..noise });
+    (before.machine.noise, disturbed[0].machine.noise) = (noise, Noise { repeated: 1, ..noise });
     disturbed.insert(0, before);
     let error = "the DUT stopped: exit status 1".to_owned();
     let missed = linerate_report::Goal {
@@ -494,7 +496,7 @@ pub fn rich(seed: u64) -> Results {
     // Of the second device on, the fixed loop took longer.
     for (number, cell) in results.cells.iter_mut().enumerate() {
         let trials = cell.findings.iter_mut().flat_map(|finding| &mut finding.trials);
-        trials.for_each(|made| made.noise.dut_pace_ns = Some(if number < 4 { 27e3 } else { 30e3 }));
+        trials.for_each(|made| made.machine.noise.dut_pace_ns = Some(if number < 4 { 27e3 } else { 30e3 }));
     }
     results.bounds = stated_bounds(&results);
     results

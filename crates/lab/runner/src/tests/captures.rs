@@ -1,7 +1,7 @@
 //! Ladders of loads for captures, on a made-up one.
 
-use linerate_experiment::parse;
 use linerate_report::{RingTrend, TestResult};
+use linerate_testbed::dut::parse;
 
 use super::made_up::MadeUp;
 use super::{End, all};

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use linerate_experiment::Direction;
 use linerate_report::{
-    Account, CapturePort, Counted, Dut, Environment, ExperimentTrial, Latency, Loss, Noise, Purpose, RingTrend,
-    SessionAccount, SessionLoss, SessionPoint, Stalls, TestResult, Trial,
+    Account, CapturePort, Counted, Dut, Environment, ExperimentTrial, Latency, Loss, Machine, Noise, Purpose,
+    RingTrend, SessionAccount, SessionLoss, SessionPoint, Stalls, TestResult, Trial,
 };
 
 use crate::plan::{CellPlan, ways};
@@ -242,13 +242,15 @@ impl MadeUpRig<'_> {
                     baseline_pps: None,
                     notes: Vec::new(),
                 },
-                noise: Noise { gap_max_ns: if disturbed { 1_000_000_000 } else { 0 }, ..Noise::default() },
-                stalls: Stalls {
-                    lost_in_interruptions: if interrupted { RING as u64 } else { 0 },
-                    ..Stalls::default()
+                machine: Machine {
+                    noise: Noise { gap_max_ns: if disturbed { 1_000_000_000 } else { 0 }, ..Noise::default() },
+                    stalls: Stalls {
+                        lost_in_interruptions: if interrupted { RING as u64 } else { 0 },
+                        ..Stalls::default()
+                    },
+                    work: Vec::new(),
                 },
                 dut_counters: BTreeMap::new(),
-                work: Vec::new(),
                 not_used: None,
             },
             captured: self.captures.then(|| ports(self.direction, &counted)),

@@ -6,8 +6,11 @@ mod sessions;
 
 use std::io;
 
-use linerate_experiment::{DutKind, Experiment, SwitchPorts, parse};
+use linerate_experiment::{DutKind, Experiment};
 use linerate_report::{Cell, Finding, Results, TestResult};
+use linerate_testbed::dut::parse;
+use linerate_testbed::dut::switch::Switch;
+use linerate_testbed::dut::switch_ports::SwitchPorts;
 
 use super::plan::Plan;
 use super::{End, Event, RunError, Store, begin, matches_pattern, reached, run};
@@ -135,12 +138,12 @@ fn a_placement_on_cores_is_a_dimension() {
 #[test]
 fn a_path_of_shared_memory_has_a_baseline_of_its_own() {
     let (mut experiment, file) = experiment("", THROUGHPUT);
-    experiment.duts[1].kind = DutKind::Switch(SwitchPorts::Memif);
+    experiment.duts[1].kind = DutKind::from(Switch(SwitchPorts::Memif));
     let mut testbeds = MadeUp::new(500_000.0, 2_000_000.0);
     let (_, end, _) = all(&experiment, &file, &mut testbeds);
     assert!(matches!(end, Ok(End::Complete)));
     assert_eq!(testbeds.baselines, 2);
-    experiment.duts[1].kind = DutKind::Switch(SwitchPorts::Xdp);
+    experiment.duts[1].kind = DutKind::from(Switch(SwitchPorts::Xdp));
     let mut testbeds = MadeUp::new(500_000.0, 2_000_000.0);
     all(&experiment, &file, &mut testbeds).1.expect("a run");
     assert_eq!(testbeds.baselines, 1);
@@ -389,14 +392,14 @@ fn disturbed_trials_are_made_again_then_marked_and_all_are_kept() {
     let watch = &mut |event: Event<'_>| again += usize::from(matches!(event, Event::Again(_)));
     run(&experiment, &mut results, &mut testbeds, &mut Kept::default(), watch).expect("kept");
     let [only] = &results.cells[0].findings[0].trials[..] else { panic!("{results:#?}") };
-    let noise = only.noise;
+    let noise = only.machine.noise;
     assert_eq!((noise.disturbed, noise.repeated, again), (false, 0, 1), "the baseline's trial was the disturbed one");
     let mut testbeds = MadeUp { disturbed: 1_000, ..MadeUp::new(5e5, 2e6) };
     let (results, _, kept) = all(&experiment, &file, &mut testbeds);
     let [first, second, last] = &results.cells[0].findings[0].trials[..] else { panic!("{results:#?}") };
-    assert_eq!((last.noise.disturbed, last.noise.repeated, &last.not_used), (true, 2, &None));
+    assert_eq!((last.machine.noise.disturbed, last.machine.noise.repeated, &last.not_used), (true, 2, &None));
     for (number, made) in [first, second].into_iter().enumerate() {
-        assert_eq!((made.noise.disturbed, made.noise.repeated), (true, number as u32));
+        assert_eq!((made.machine.noise.disturbed, made.machine.noise.repeated), (true, number as u32));
         assert_eq!(made.trial.name, format!("{}, attempt {}", last.trial.name, number + 1));
         let why = made.not_used.as_deref().unwrap_or_default();
         assert!(why.contains("disturbed") && why.contains("1.00 s"), "{why}");
@@ -455,10 +458,10 @@ fn a_trial_in_which_a_link_of_the_testers_went_away_is_made_again_and_names_it()
     let [first, last] = &worse.cells[0].findings[0].trials[..] else { panic!("{worse:#?}") };
     let why = first.not_used.as_deref().unwrap_or_default();
     assert!(why.contains("eth9 went away once") && why.ends_with("made again"), "{why}");
-    assert_eq!((last.noise.disturbed, last.noise.repeated, &last.not_used), (false, 1, &None));
+    assert_eq!((last.machine.noise.disturbed, last.machine.noise.repeated, &last.not_used), (false, 1, &None));
     let (always, _, _) = all(&experiment, &file, &mut MadeUp { flapped: 1_000, ..MadeUp::new(5e5, 2e6) });
     let last = always.cells[0].findings[0].trials.last().expect("a trial");
-    assert_eq!((last.noise.disturbed, last.noise.repeated), (true, 1), "it is marked in the end");
+    assert_eq!((last.machine.noise.disturbed, last.machine.noise.repeated), (true, 1), "it is marked in the end");
 }
 
 #[test]
@@ -496,7 +499,10 @@ fn a_trial_whose_losses_have_no_cause_yet_is_made_again_and_says_so() {
     let asked = "made again: nobody was asked".to_owned();
     assert_eq!(notes(&results.cells[0]), [(Some(asked.clone()), vec![]), (None, vec![asked])]);
     assert_eq!(notes(&results.cells[1]), [(None, vec![])]);
-    assert!(results.cells[0].findings[0].trials.iter().all(|made| made.noise.repeated == 0), "none was disturbed");
+    assert!(
+        results.cells[0].findings[0].trials.iter().all(|made| made.machine.noise.repeated == 0),
+        "none was disturbed"
+    );
 }
 
 #[test]

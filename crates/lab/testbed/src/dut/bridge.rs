@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use linerate_experiment::TopologyKind;
+use linerate_experiment::DutSettings;
 use linerate_report::Dut;
 use linerate_sys::netdev::Netdev;
 
+use super::kind::Settings;
 use super::links::{self, Links};
 use super::stations::Stations;
 use super::{Built, Device, DutError, Path, kernel_release};
@@ -16,29 +17,37 @@ use crate::topology::{Forwarding, Topology, TopologySpec};
 /// The bridge's own interface.
 const BRIDGE_INTERFACE: &str = "lr-br";
 
-pub(super) fn build(spec: &TopologySpec) -> Result<Built, DutError> {
-    if spec.ends != TopologyKind::Namespaces {
-        return Err(DutError::Unsupported("the kernel bridge needs the topology `namespaces`".into()));
+/// The Linux kernel's bridge.
+#[derive(Debug, Default, PartialEq)]
+pub struct Bridge;
+
+impl DutSettings for Bridge {}
+
+impl Settings for Bridge {
+    const WORD: &str = "bridge";
+    const ABOUT: &str = "the Linux kernel's bridge";
+
+    fn build(&self, spec: &TopologySpec) -> Result<Built, DutError> {
+        let topology = Topology::switched(spec, Forwarding::switched())?;
+        let links = Links::of(&topology, spec)?;
+        join(&links)?;
+        links.wait_running()?;
+        let stations = Stations::of(&topology)?;
+        let mut configuration = links::configuration(spec);
+        configuration.insert(
+            "bridge".into(),
+            "two ports, no spanning tree, no VLANs, no multicast snooping, addresses learned".into(),
+        );
+        let filtering = links.dut().namespace.run(|| sysctl::read("net/bridge/bridge-nf-call-iptables"));
+        let filtering = filtering
+            .ok()
+            .flatten()
+            .map_or("not in this kernel".to_owned(), |value| format!("{value} (the kernel's default)"));
+        configuration.insert("bridge-nf-call-iptables".into(), filtering);
+        let mut device = BridgeDevice { links, stations, configuration };
+        device.learn()?;
+        Ok(Built { path: Path::Namespaces(Box::new(topology)), device: Box::new(device) })
     }
-    let topology = Topology::switched(spec, Forwarding::switched())?;
-    let links = Links::of(&topology, spec)?;
-    join(&links)?;
-    links.wait_running()?;
-    let stations = Stations::of(&topology)?;
-    let mut configuration = links::configuration(spec);
-    configuration.insert(
-        "bridge".into(),
-        "two ports, no spanning tree, no VLANs, no multicast snooping, addresses learned".into(),
-    );
-    let filtering = links.dut().namespace.run(|| sysctl::read("net/bridge/bridge-nf-call-iptables"));
-    let filtering = filtering
-        .ok()
-        .flatten()
-        .map_or("not in this kernel".to_owned(), |value| format!("{value} (the kernel's default)"));
-    configuration.insert("bridge-nf-call-iptables".into(), filtering);
-    let mut device = Bridge { links, stations, configuration };
-    device.learn()?;
-    Ok(Built { path: Path::Namespaces(Box::new(topology)), device: Box::new(device) })
 }
 
 fn join(links: &Links) -> Result<(), DutError> {
@@ -54,13 +63,13 @@ fn join(links: &Links) -> Result<(), DutError> {
     Ok(())
 }
 
-struct Bridge {
+struct BridgeDevice {
     links: Links,
     stations: Stations,
     configuration: BTreeMap<String, String>,
 }
 
-impl Device for Bridge {
+impl Device for BridgeDevice {
     fn describe(&self) -> Dut {
         Dut { name: "Linux kernel bridge".into(), version: kernel_release(), configuration: self.configuration.clone() }
     }
@@ -78,10 +87,6 @@ impl Device for Bridge {
         let done = self.links.down_and_up()?;
         self.links.wait_running()?;
         Ok(done)
-    }
-
-    fn needs_warm_up(&self) -> bool {
-        true
     }
 
     fn is_steered(&self) -> bool {

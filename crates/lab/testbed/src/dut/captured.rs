@@ -1,5 +1,7 @@
 //! A device that counts what it is sent itself, instead of passing it on: a capture.
 
+use std::fmt;
+
 /// Counts in place of the tester's own end. It is started before the load and ended when the path is at rest.
 pub trait Capture: Send + Sync {
     /// Begins to count on so many ports, unless it does already.
@@ -11,6 +13,12 @@ pub trait Capture: Send + Sync {
     /// Ends it, if nobody has, and says what it counted on one of its `ports`, from 0. A capture that failed counted nothing,
     /// and says so elsewhere.
     fn finish(&self, ports: usize, port: usize) -> Captured;
+}
+
+impl fmt::Debug for dyn Capture {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("a capture")
+    }
 }
 
 /// What a capture counted on one port.

@@ -3,16 +3,24 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use linerate_experiment::{Command, TopologyKind};
+use linerate_experiment::section::Section;
+use linerate_experiment::{DutSettings, TopologyKind, shell_line};
 use linerate_report::Dut;
 use linerate_sys::netns::NetNs;
 use linerate_sys::process::Process;
+use linerate_units::nearest;
 
+use super::kind::{Settings, one};
 use super::links::{self, Links};
 use super::tools::{Place, died};
 use super::{Built, Device, DutError, Path, readings};
 use crate::topology::{EGRESS_INTERFACE, Forwarding, INGRESS_INTERFACE, Topology, TopologySpec};
 
+/// What `start` can be.
+const EXAMPLE: &str = "[\"forwarder\", \"{in}\", \"{out}\"]";
+/// Longest and usual wait until it is ready.
+const READY_NS_MAX: u64 = 600_000_000_000;
+const READY_NS: u64 = 10_000_000_000;
 /// Between two tries of the ready probe.
 const PROBE_GAP: Duration = Duration::from_millis(20);
 /// How long a device may take to stop when it was asked to.
@@ -20,41 +28,117 @@ const STOP_MAX: Duration = Duration::from_secs(5);
 /// Longest run of the counters command: it is run around every trial.
 const COUNTERS_MAX: Duration = Duration::from_secs(10);
 
-pub(super) fn build(command: &Command, spec: &TopologySpec) -> Result<Built, DutError> {
-    let name = name_of(command)?;
-    let (path, links, command) = match &spec.ends {
-        TopologyKind::Namespaces => {
-            let topology = Topology::switched(spec, Forwarding::by_process(&name))?;
-            let links = Links::of(&topology, spec)?;
-            let path = Path::Namespaces(Box::new(topology));
-            (path, Some(links), filled_in(command, INGRESS_INTERFACE, EGRESS_INTERFACE))
+/// A program as a device. In every word `{in}` and `{out}` stand for the names of the two interfaces. It is started in the DUT's
+/// namespace without a shell.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Command {
+    /// Starts it; ends when the device is stopped.
+    pub start: Vec<String>,
+    /// Ends with status 0 once it is ready; tried until `ready_ns` is over. Empty: ready at once.
+    pub ready: Vec<String>,
+    /// Longest wait for that.
+    pub ready_ns: u64,
+    /// Prints `name value` lines; run before and after each trial. Empty: none.
+    pub counters: Vec<String>,
+    /// Stops it; empty: SIGTERM, then SIGKILL.
+    pub stop: Vec<String>,
+    /// Prints its version in the first line. Empty: none.
+    pub version: Vec<String>,
+}
+
+impl DutSettings for Command {
+    fn commands(&self) -> Vec<String> {
+        [&self.start, &self.ready, &self.counters, &self.stop, &self.version]
+            .into_iter()
+            .filter_map(|words| shell_line(words))
+            .collect()
+    }
+}
+
+impl Settings for Command {
+    const WORD: &str = "command";
+    const ABOUT: &str = "any program that takes the two interfaces";
+    const TOPOLOGIES: &[&str] = &["namespaces", "ports"];
+
+    fn read(table: &Section<'_>) -> Vec<(String, Self)> {
+        let words = |key| {
+            let words = table.texts(key).unwrap_or_default();
+            if words.first().is_some_and(String::is_empty) {
+                table.error(key, format!("`{key}` begins with an empty word; expected the program's name"));
+            }
+            words
+        };
+        table.needed("start", EXAMPLE);
+        let start = words("start");
+        if start.is_empty() && table.has("start") {
+            table.error("start", format!("`start` is empty; expected a program and its arguments, as {EXAMPLE}"));
         }
-        TopologyKind::Ports { a, b } => {
-            (Path::Ports { a: a.clone(), b: b.clone() }, None, filled_in(command, &a.port, &b.port))
+        for key in ["start", "ready", "counters", "stop", "version"] {
+            check_placeholders(table, key);
         }
-        TopologyKind::InProcess => {
-            return Err(DutError::Unsupported("a command cannot take the ends of a link inside this process".into()));
+        one(Self {
+            start,
+            ready: words("ready"),
+            ready_ns: table.span_ns("ready_within", 1_000_000..=READY_NS_MAX).unwrap_or(READY_NS),
+            counters: words("counters"),
+            stop: words("stop"),
+            version: words("version"),
+        })
+    }
+
+    fn build(&self, spec: &TopologySpec) -> Result<Built, DutError> {
+        let name = name_of(self)?;
+        let (path, links, command) = match &spec.ends {
+            TopologyKind::Namespaces => {
+                let topology = Topology::switched(spec, Forwarding::by_process(&name))?;
+                let links = Links::of(&topology, spec)?;
+                let path = Path::Namespaces(Box::new(topology));
+                (path, Some(links), filled_in(self, INGRESS_INTERFACE, EGRESS_INTERFACE))
+            }
+            TopologyKind::Ports { a, b } => {
+                (Path::Ports { a: a.clone(), b: b.clone() }, None, filled_in(self, &a.port, &b.port))
+            }
+            TopologyKind::InProcess => {
+                return Err(DutError::Unsupported(
+                    "a command cannot take the ends of a link inside this process".into(),
+                ));
+            }
+        };
+        let place = place_of(&links);
+        let version = match command.version.as_slice() {
+            [] => None,
+            version => place.run(version, None)?.lines().next().map(|line| line.trim().to_owned()),
+        };
+        let process = start(&command, &name, &place)?;
+        let mut configuration = links.as_ref().map(|links| links::configuration(links.spec())).unwrap_or_default();
+        configuration.insert("command".into(), command.start.join(" "));
+        let dut = Dut { name, version, configuration };
+        Ok(Built { path, device: Box::new(Program { dut, command, process, links }) })
+    }
+}
+
+/// `{in}` and `{out}` are all that is put into words; other braces are the program's own (`awk "{print}"`).
+fn check_placeholders(table: &Section<'_>, key: &'static str) {
+    let Some(words) = table.value(key).and_then(|value| value.get_ref().as_array()) else { return };
+    for value in words.iter() {
+        let Some(word) = value.get_ref().as_str() else { continue };
+        for part in word.split('{').skip(1) {
+            let Some((name, _)) = part.split_once('}') else { continue };
+            let meant = nearest(name, &["in", "out"]).filter(|meant| *meant != name);
+            if let Some(meant) = meant {
+                let message = format!("`{{{name}}}` is put nowhere; did you mean \"{{{meant}}}\"?");
+                table.log.error(value.span(), message);
+            }
         }
-    };
-    let place = place_of(&links);
-    let version = match command.version.as_slice() {
-        [] => None,
-        version => place.run(version, None)?.lines().next().map(|line| line.trim().to_owned()),
-    };
-    let process = start(&command, &name, &place)?;
-    let mut configuration = links.as_ref().map(|links| links::configuration(links.spec())).unwrap_or_default();
-    configuration.insert("command".into(), command.start.join(" "));
-    Ok(Built { path, device: Box::new(Program { name, version, command, process, links, configuration }) })
+    }
 }
 
 struct Program {
-    name: String,
-    version: Option<String>,
+    dut: Dut,
     command: Command,
     process: Process,
     /// None between ports of this host.
     links: Option<Links>,
-    configuration: BTreeMap<String, String>,
 }
 
 impl Program {
@@ -76,33 +160,25 @@ impl Drop for Program {
 
 impl Device for Program {
     fn describe(&self) -> Dut {
-        Dut { name: self.name.clone(), version: self.version.clone(), configuration: self.configuration.clone() }
+        self.dut.clone()
     }
 
     fn counters(&mut self) -> Result<BTreeMap<String, u64>, DutError> {
-        if self.command.counters.is_empty() {
-            return Ok(BTreeMap::new());
-        }
         self.check()?;
         readings::read(&place_of(&self.links), &self.command.counters, COUNTERS_MAX)
     }
 
     fn check(&mut self) -> Result<(), DutError> {
         match self.process.ended() {
-            Some(status) => Err(died(&self.name, status, &self.process)),
-            None => self.links.as_ref().map_or(Ok(()), |links| links.check(&self.name)),
+            Some(status) => Err(died(&self.dut.name, status, &self.process)),
+            None => self.links.as_ref().map_or(Ok(()), |links| links.check(&self.dut.name)),
         }
     }
 
     fn reset(&mut self) -> Result<String, DutError> {
         self.stop();
-        self.process = start(&self.command, &self.name, &place_of(&self.links))?;
-        Ok(format!("{} stopped and started anew", self.name))
-    }
-
-    /// What it keeps of flows is not known from here.
-    fn needs_warm_up(&self) -> bool {
-        true
+        self.process = start(&self.command, &self.dut.name, &place_of(&self.links))?;
+        Ok(format!("{} stopped and started anew", self.dut.name))
     }
 
     fn has_processes(&self) -> bool {

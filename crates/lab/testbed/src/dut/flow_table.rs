@@ -8,6 +8,9 @@ use std::fmt::Write;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use linerate_experiment::section::{self, Section, Value, one_or_more};
+
+use super::switch_ports::SwitchPorts;
 use crate::topology::TopologySpec;
 
 /// What every packet matches in the end: what comes in at one port goes out at the other.
@@ -18,11 +21,31 @@ pub(super) const BY_PORT: [&str; 2] =
 pub(super) const ENTRIES_READ_MAX: u32 = 2_000;
 /// Longest time for adding one entry to a switch: a hundred times what is seen.
 pub(super) const ENTRY_MAX: Duration = Duration::from_millis(5);
-/// Most entries of a table: those that an experiment may ask for, and the two by port.
-pub(super) const TABLE_SIZE_MAX: u32 = 4_000_002;
+/// Most entries by address that an experiment may ask for.
+const ENTRIES_MAX: u64 = 4_000_000;
+/// Most entries of a table: those, and the two by port.
+pub(super) const TABLE_SIZE_MAX: u64 = ENTRIES_MAX + 2;
 
 /// First source of the pairs that no packet has: of the block that is reserved for future use (RFC 1112).
 const UNUSED: u32 = u32::from_be_bytes([240, 0, 0, 0]);
+
+/// A switch that forwards by OpenFlow flow entries.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FlowSwitch {
+    /// What joins it to the tester.
+    pub ports: SwitchPorts,
+    /// So many flow entries by address, before the two by port that every packet of the test matches in the end.
+    pub entries: u32,
+}
+
+impl FlowSwitch {
+    /// One for each number of flow entries.
+    pub(super) fn read(table: &Section<'_>, ports: SwitchPorts) -> Vec<(String, Self)> {
+        let read = |value: &Value<'_>| section::integer(value, "entries", 0..=ENTRIES_MAX, table.log);
+        let entries = one_or_more(table, "entries", 0, |entries: u64| entries.to_string(), read);
+        entries.into_iter().map(|(entries, word)| (word, Self { ports, entries: entries as u32 })).collect()
+    }
+}
 
 /// All entries, in the syntax of ovs-ofctl(8), a line each.
 pub(super) fn lines(entries: u32, spec: &TopologySpec) -> String {

@@ -1,50 +1,74 @@
 //! Devices under test: each is built between two ends, says what it is, counts, can be looked after and reset.
 //!
 //! ```text
+//!   parse(text) -> Experiment:    devices with their settings, each read by its kind
 //!   build(spec, path) -> Path:   the ends between which a tester sends and counts
 //!                        Device: what stands between them; it lives as long as the value
 //! ```
 //!
 //! What each kind is, needs and sets is in docs/duts.md.
 
-mod bridge;
-mod capture;
+pub mod bridge;
+pub mod capture;
 mod captured;
-mod command;
+pub mod command;
 mod error;
-mod external;
-mod firewall;
-mod flow_table;
+pub mod external;
+pub mod flow_table;
 mod folder;
+mod kind;
 mod links;
-mod none;
-mod ofswitch;
-mod ovs;
+pub mod none;
+pub mod ofswitch;
+pub mod ovs;
 mod own;
+mod own_switch;
 mod ping;
-mod pipe;
+pub mod pipe;
 mod readings;
-mod router;
+pub mod router;
 mod stations;
-mod switch;
+pub mod switch;
+pub mod switch_ports;
 mod tools;
-mod xdp;
+pub mod xdp;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
-use linerate_experiment::{DutKind, DutSpec, ExpectedLoss, PortEnd};
+use linerate_experiment::{DutSpec, Errors, Experiment, PortEnd};
 use linerate_report::{CapturePort, Dut};
 
 use crate::switches::SwitchSource;
 use crate::topology::{MemoryPath, Topology, TopologySpec};
 
-use switch::Program;
-
 pub use captured::{Capture, Captured};
 pub use error::DutError;
+pub use kind::Kind;
 pub use ping::ping;
+
+/// Every kind, in the order in which messages list them. A kind is a file or a folder of its own beside this one, and its row here.
+pub static KINDS: &[Kind] = &[
+    Kind::of::<router::Router>(),
+    Kind::of::<bridge::Bridge>(),
+    Kind::of::<xdp::XdpForwarder>(),
+    Kind::of::<ovs::OpenVswitch>(),
+    Kind::of::<ofswitch::OfSwitch>(),
+    Kind::of::<switch::Switch>(),
+    Kind::of::<capture::Capture>(),
+    Kind::of::<pipe::Pipe>(),
+    Kind::of::<command::Command>(),
+    Kind::of::<external::External>(),
+    Kind::of::<none::Direct>(),
+];
+
+/// Reads an experiment file with devices of these kinds, as [`linerate_experiment::parse`] does.
+///
+/// # Errors
+/// Everything that is wrong, each with its line and column.
+pub fn parse(text: &str, file_name: &str) -> Result<Experiment, Errors> {
+    linerate_experiment::parse(text, file_name, &KINDS.iter().map(|kind| kind.reader).collect::<Vec<_>>())
+}
 
 /// What stands between the two ends of a path. Dropping it stops it and leaves nothing behind.
 pub trait Device: Send {
@@ -55,13 +79,17 @@ pub trait Device: Send {
     ///
     /// # Errors
     /// When it does not answer.
-    fn counters(&mut self) -> Result<BTreeMap<String, u64>, DutError>;
+    fn counters(&mut self) -> Result<BTreeMap<String, u64>, DutError> {
+        Ok(BTreeMap::new())
+    }
 
     /// Whether it still works.
     ///
     /// # Errors
     /// What died, with its last lines of output.
-    fn check(&mut self) -> Result<(), DutError>;
+    fn check(&mut self) -> Result<(), DutError> {
+        Ok(())
+    }
 
     /// Resets it as RFC 2544 section 26.6 asks (its interfaces down and up, or its process anew) and says what was done. May be
     /// called under load, from another thread than the one that built it.
@@ -72,7 +100,9 @@ pub trait Device: Send {
 
     /// Whether its first packets cost more than later ones (connection tracking, a learning bridge, a flow cache), so that a
     /// trial is sent and thrown away before it is measured.
-    fn needs_warm_up(&self) -> bool;
+    fn needs_warm_up(&self) -> bool {
+        true
+    }
 
     /// The learning phase of RFC 2544 section 23: tells the device which station is behind which interface. Call it before
     /// each trial, at rest.
@@ -117,6 +147,15 @@ pub trait Device: Send {
     }
 }
 
+/// Where packets are expected to be lost, and why: beginnings of the words of a ledger's row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExpectedLoss {
+    /// Where.
+    pub place: String,
+    /// Why.
+    pub cause: String,
+}
+
 /// What a command of a device showed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shown {
@@ -127,6 +166,7 @@ pub struct Shown {
 }
 
 /// The ends of a path.
+#[derive(Debug)]
 pub enum Path {
     /// Interfaces in namespaces of the lab's own making.
     Namespaces(Box<Topology>),
@@ -171,18 +211,6 @@ impl Path {
     }
 }
 
-impl fmt::Debug for Path {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Namespaces(topology) => out.debug_tuple("Namespaces").field(topology).finish(),
-            Self::Ports { a, b } => out.debug_struct("Ports").field("a", a).field("b", b).finish(),
-            Self::Captured(topology, _) => out.debug_tuple("Captured").field(topology).finish_non_exhaustive(),
-            Self::Memory(path) => out.debug_tuple("Memory").field(path).finish(),
-            Self::InProcess => out.write_str("InProcess"),
-        }
-    }
-}
-
 /// A path with its device.
 pub struct Built {
     /// For the tester. It and the device may be dropped in any order.
@@ -196,19 +224,8 @@ pub struct Built {
 /// # Errors
 /// What is missing and what to do about it; what could not be set. Nothing stays behind.
 pub fn build(spec: &DutSpec, path: &TopologySpec) -> Result<Built, DutError> {
-    match &spec.kind {
-        DutKind::Router(firewall) => router::build(firewall, path),
-        DutKind::Bridge => bridge::build(path),
-        DutKind::XdpForwarder => xdp::build(path),
-        DutKind::Pipe => pipe::build(path),
-        DutKind::Command(command) => command::build(command, path),
-        DutKind::External { description, counters } => external::build(description, counters, path),
-        DutKind::None => none::build(path),
-        DutKind::OpenVswitch(switch) => ovs::build(*switch, path),
-        DutKind::OfSwitch(switch) => switch::build(Program::OfSwitch(switch.entries), switch.ports, path),
-        DutKind::Switch(ports) => switch::build(Program::Switch, *ports, path),
-        DutKind::Capture(capture) => capture::build(*capture, path),
-    }
+    let built = KINDS.iter().find_map(|kind| (kind.build)(&spec.kind, path));
+    built.unwrap_or_else(|| Err(DutError::Unsupported(format!("{:?} is no device of the lab", spec.kind))))
 }
 
 /// Removes the files of devices whose process was killed; each name with the error that kept it, if one did.
@@ -219,4 +236,30 @@ pub(crate) fn remove_left_behind() -> Vec<(String, Option<std::io::Error>)> {
 /// The release of the running kernel.
 fn kernel_release() -> Option<String> {
     std::fs::read_to_string("/proc/sys/kernel/osrelease").ok().map(|text| text.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_has_a_name_of_its_own_topologies_that_there_are_and_a_row_in_the_documentation() {
+        let document = include_str!("../../../../../docs/duts.md");
+        let words: Vec<&str> = KINDS.iter().map(|kind| kind.reader.word).collect();
+        for (number, Kind { reader, about, .. }) in KINDS.iter().enumerate() {
+            assert!(!words[..number].contains(&reader.word), "{} is there twice", reader.word);
+            assert!(!about.is_empty() && about.len() < 110, "{about}");
+            let fits = |word: &&str| ["namespaces", "ports", "in-process"].contains(word);
+            assert!(!reader.topologies.is_empty() && reader.topologies.iter().all(fits), "{}", reader.word);
+            assert!(document.contains(&format!("| `{}`", reader.word)), "docs/duts.md has no row of {}", reader.word);
+        }
+    }
+
+    #[test]
+    fn a_device_between_the_wrong_ends_says_where_it_fits() {
+        let spec = DutSpec { name: "x".into(), kind: command::Command::default().into() };
+        let path = TopologySpec { ends: linerate_experiment::TopologyKind::InProcess, ..TopologySpec::default() };
+        let error = build(&spec, &path).err().expect("refused").to_string();
+        assert_eq!(error, "the DUT command needs the topology `namespaces` or `ports`");
+    }
 }

@@ -1,52 +1,103 @@
-//! What is its own about Linerate's OpenFlow switch as a device: its command line, its counters, and what it shows.
+//! Linerate's OpenFlow switch as a device. What is its own: its command line, its counters, and what it shows; all else it shares with the
+//! learning switch (`own_switch.rs`).
 
 use std::collections::BTreeMap;
 use std::io;
 
-use linerate_port::{PortSpec, SpecError};
+use linerate_experiment::DutSettings;
+use linerate_experiment::section::Section;
 use linerate_report::FLOW_MATCHES;
 use serde_json::Value;
 
-use super::flow_table::{self, ENTRIES_READ_MAX};
+use super::flow_table::{self, ENTRIES_READ_MAX, FlowSwitch};
 use super::folder::Folder;
+use super::kind::Settings;
 use super::own::SWITCH;
+use super::own_switch::{self, Program};
+use super::switch_ports::SwitchPorts;
 use super::tools::Place;
-use super::{DutError, Shown};
+use super::{Built, DutError, Shown};
 use crate::switches::SwitchSource;
 use crate::topology::{MemoryPath, TopologySpec};
 
-/// Its flow entries, in its folder.
-pub(super) const FLOWS_FILE: &str = "entries.flows";
+/// Linerate's own OpenFlow switch, as a program.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct OfSwitch(pub FlowSwitch);
 
-pub(super) fn command(
-    program: String,
-    ports: [Result<PortSpec, SpecError>; 2],
-    folder: &Folder,
-    spec: &TopologySpec,
-) -> Result<Vec<String>, SpecError> {
-    let mut command = vec![program];
-    command.extend(["ofswitch", "--name", SWITCH, "--ports-max", "2", "--quiet"].map(str::to_owned));
-    for (number, port) in ports.into_iter().enumerate() {
-        command.extend(["--port".into(), format!("{}={}", number + 1, port?)]);
+impl DutSettings for OfSwitch {
+    fn shares_memory(&self) -> bool {
+        self.0.ports == SwitchPorts::Memif
     }
-    command.extend(["--table-size".into(), (flow_table::TABLE_SIZE_MAX).to_string()]);
-    command.extend(["--frame-len-max".into(), MemoryPath::frame_len_max(spec).to_string()]);
-    command.extend(["--flows".into(), folder.text(FLOWS_FILE)]);
-    Ok(command)
+
+    fn flow_entries(&self) -> Option<u32> {
+        Some(self.0.entries)
+    }
 }
 
-/// Totals, drops by reason, lookups of its tables, its cache, and what its flow entries matched: of few entries the sum of their own
-/// counters, of many that of the table.
-pub(super) fn counters(source: &SwitchSource, entries: u32) -> io::Result<BTreeMap<String, u64>> {
-    let stats = source.show("stats")?;
-    let mut counters = of_stats(&stats);
-    if entries <= ENTRIES_READ_MAX {
-        let flows = source.show("flow")?;
-        let packets = |flow: &Value| flow["packets"].as_u64();
-        let matched: u64 = flows["items"].as_array().into_iter().flatten().filter_map(packets).sum();
-        counters.insert(FLOW_MATCHES.to_owned(), matched);
+impl Settings for OfSwitch {
+    const WORD: &str = "ofswitch";
+    const ABOUT: &str = "Linerate's own OpenFlow switch, as a program";
+
+    fn read(table: &Section<'_>) -> Vec<(String, Self)> {
+        let ports = SwitchPorts::read(table);
+        FlowSwitch::read(table, ports).into_iter().map(|(word, switch)| (word, Self(switch))).collect()
     }
-    Ok(counters)
+
+    fn build(&self, path: &TopologySpec) -> Result<Built, DutError> {
+        own_switch::build(*self, path)
+    }
+}
+
+impl Program for OfSwitch {
+    const NAME: &str = "Linerate OpenFlow switch";
+    const PORTS: [&str; 2] = ["1", "2"];
+
+    fn ports(&self) -> SwitchPorts {
+        self.0.ports
+    }
+
+    fn arguments(&self, folder: &Folder, spec: &TopologySpec) -> Result<Vec<String>, DutError> {
+        let file = folder.text("entries.flows");
+        let written = std::fs::write(&file, flow_table::lines(self.0.entries, spec));
+        written.map_err(DutError::system(format!("write {file}")))?;
+        let frame_len_max = MemoryPath::frame_len_max(spec).to_string();
+        let table_size = flow_table::TABLE_SIZE_MAX.to_string();
+        Ok(["--table-size", &table_size, "--frame-len-max", &frame_len_max, "--flows", &file].map(str::to_owned).into())
+    }
+
+    fn forwards(&self) -> &'static str {
+        "no controller, flow entries of a file"
+    }
+
+    /// Totals, drops by reason, lookups of its tables, its cache, and what its flow entries matched: of few entries the sum of their own
+    /// counters, of many that of the table.
+    fn counters(&self, source: &SwitchSource) -> io::Result<BTreeMap<String, u64>> {
+        let stats = source.show("stats")?;
+        let mut counters = of_stats(&stats);
+        if self.0.entries <= ENTRIES_READ_MAX {
+            let flows = source.show("flow")?;
+            let packets = |flow: &Value| flow["packets"].as_u64();
+            let matched: u64 = flows["items"].as_array().into_iter().flatten().filter_map(packets).sum();
+            counters.insert(FLOW_MATCHES.to_owned(), matched);
+        }
+        Ok(counters)
+    }
+
+    /// In Lagopus's words: flow entries (their tables, where there are too many), the cache, and the ports.
+    fn show(&self, place: &Place<'_>, program: &str) -> Result<Vec<Shown>, DutError> {
+        let mut commands = vec!["show table", "show flowcache", "show interface all"];
+        if self.0.entries <= ENTRIES_READ_MAX {
+            commands.insert(0, "show flow");
+        }
+        let shown = |words: &str| {
+            let mut command = vec![program.to_owned()];
+            command.extend(["ofswitch", "ctl", "--name", SWITCH].map(str::to_owned));
+            command.extend(words.split(' ').map(str::to_owned));
+            let text = place.run(&command, None)?;
+            Ok(Shown { command: format!("linerate ofswitch ctl {words}"), text })
+        };
+        commands.into_iter().map(shown).collect()
+    }
 }
 
 fn of_stats(stats: &Value) -> BTreeMap<String, u64> {
@@ -70,22 +121,6 @@ fn of_stats(stats: &Value) -> BTreeMap<String, u64> {
     let matched = tables.filter_map(|table| table["matches"].as_u64()).sum::<u64>();
     add(FLOW_MATCHES.to_owned(), &matched.into());
     counters
-}
-
-/// In Lagopus's words: flow entries (their tables, where there are too many), the cache, and the ports.
-pub(super) fn show(place: &Place<'_>, program: &str, entries: u32) -> Result<Vec<Shown>, DutError> {
-    let mut commands = vec!["show table", "show flowcache", "show interface all"];
-    if entries <= ENTRIES_READ_MAX {
-        commands.insert(0, "show flow");
-    }
-    let shown = |words: &str| {
-        let mut command = vec![program.to_owned()];
-        command.extend(["ofswitch", "ctl", "--name", SWITCH].map(str::to_owned));
-        command.extend(words.split(' ').map(str::to_owned));
-        let text = place.run(&command, None)?;
-        Ok(Shown { command: format!("linerate ofswitch ctl {words}"), text })
-    };
-    commands.into_iter().map(shown).collect()
 }
 
 #[cfg(test)]

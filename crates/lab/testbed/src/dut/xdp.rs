@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 
 use linerate_bpf::programs::forward::Forward;
 use linerate_bpf::{AttachMode, BpfError, XdpLink};
-use linerate_experiment::TopologyKind;
+use linerate_experiment::DutSettings;
 use linerate_report::Dut;
 use linerate_sys::netdev::Netdev;
 
+use super::kind::Settings;
 use super::links::{self, Links};
 use super::{Built, Device, DutError, Path, kernel_release};
 use crate::topology::{Forwarding, Interface, Remainder, Side, Topology, TopologySpec};
@@ -18,30 +19,42 @@ use crate::topology::{Forwarding, Interface, Remainder, Side, Topology, Topology
 /// From this MTU on frames can be in several buffers.
 const MTU_ONE_BUFFER: u32 = 3_000;
 
-pub(super) fn build(spec: &TopologySpec) -> Result<Built, DutError> {
-    if spec.ends != TopologyKind::Namespaces {
-        return Err(DutError::Unsupported("the XDP forwarder needs the topology `namespaces`".into()));
+/// An XDP program that redirects what arrives on one link to the other.
+#[derive(Debug, Default, PartialEq)]
+pub struct XdpForwarder;
+
+impl DutSettings for XdpForwarder {}
+
+impl Settings for XdpForwarder {
+    const WORD: &str = "xdp-forwarder";
+    const ABOUT: &str = "an XDP program that redirects what arrives on one link to the other; root only";
+
+    fn build(&self, spec: &TopologySpec) -> Result<Built, DutError> {
+        if spec.dut_cores.len() > 1 {
+            return Err(DutError::Unsupported(
+                "the XDP forwarder works where its queue's thread does: on one core".into(),
+            ));
+        }
+        let mut topology =
+            Topology::switched(spec, Forwarding { remainder: Remainder::Stack, ..Forwarding::switched() })?;
+        take_redirected_frames(&topology.generator)?;
+        take_redirected_frames(&topology.receiver)?;
+        let links = Links::of(&topology, spec)?;
+        let [ingress, egress] = links.interfaces();
+        let programs = [
+            DirectionProgram::attach(&links, ingress, egress, spec)?,
+            DirectionProgram::attach(&links, egress, ingress, spec)?,
+        ];
+        // The program brought NAPI of its own.
+        topology.place_again(spec.placement)?;
+        let mut configuration = links::configuration(spec);
+        configuration
+            .insert("program".into(), "bpf_redirect_map over a device map, native mode, one for each direction".into());
+        configuration.insert("tester's interfaces".into(), "GRO on, so that they take redirected frames".into());
+        let dut = Dut { name: "XDP redirect forwarder".into(), version: kernel_release(), configuration };
+        let device = Forwarder { links, programs, dut };
+        Ok(Built { path: Path::Namespaces(Box::new(topology)), device: Box::new(device) })
     }
-    if spec.dut_cores.len() > 1 {
-        return Err(DutError::Unsupported("the XDP forwarder works where its queue's thread does: on one core".into()));
-    }
-    let mut topology = Topology::switched(spec, Forwarding { remainder: Remainder::Stack, ..Forwarding::switched() })?;
-    take_redirected_frames(&topology.generator)?;
-    take_redirected_frames(&topology.receiver)?;
-    let links = Links::of(&topology, spec)?;
-    let [ingress, egress] = links.interfaces();
-    let programs = [
-        DirectionProgram::attach(&links, ingress, egress, spec)?,
-        DirectionProgram::attach(&links, egress, ingress, spec)?,
-    ];
-    // The program brought NAPI of its own.
-    topology.place_again(spec.placement)?;
-    let mut configuration = links::configuration(spec);
-    configuration
-        .insert("program".into(), "bpf_redirect_map over a device map, native mode, one for each direction".into());
-    configuration.insert("tester's interfaces".into(), "GRO on, so that they take redirected frames".into());
-    let device = Forwarder { links, programs, configuration };
-    Ok(Built { path: Path::Namespaces(Box::new(topology)), device: Box::new(device) })
 }
 
 fn take_redirected_frames(side: &Side) -> Result<(), DutError> {
@@ -78,16 +91,12 @@ fn refused(error: BpfError) -> DutError {
 struct Forwarder {
     links: Links,
     programs: [DirectionProgram; 2],
-    configuration: BTreeMap<String, String>,
+    dut: Dut,
 }
 
 impl Device for Forwarder {
     fn describe(&self) -> Dut {
-        Dut {
-            name: "XDP redirect forwarder".into(),
-            version: kernel_release(),
-            configuration: self.configuration.clone(),
-        }
+        self.dut.clone()
     }
 
     fn counters(&mut self) -> Result<BTreeMap<String, u64>, DutError> {

@@ -12,11 +12,11 @@
 mod lines;
 mod receiving;
 mod session;
+mod settings;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use linerate_experiment::{Capture, CaptureTool, TopologyKind};
 use linerate_report::{CapturePort, Dut};
 
 use super::folder::Folder;
@@ -27,15 +27,14 @@ use crate::topology::{EGRESS_INTERFACE, Forwarding, INGRESS_INTERFACE, Topology,
 use receiving::Receiving;
 use session::Session;
 
+pub use settings::{Capture, CaptureCores, CaptureTool, Reception};
+
 const NAME: &str = "Linerate capture";
 /// Bytes of a file, and of all files of a trial: they are in the folder of temporary files.
 const FILE_BYTES: u64 = 64 << 20;
 const FILES_BYTES: u64 = 256 << 20;
 
-pub(super) fn build(capture: Capture, spec: &TopologySpec) -> Result<Built, DutError> {
-    if spec.ends != TopologyKind::Namespaces {
-        return Err(DutError::Unsupported("the capture needs the topology `namespaces`".into()));
-    }
+fn build(capture: Capture, spec: &TopologySpec) -> Result<Built, DutError> {
     let receiving = Receiving::of(capture, spec)?;
     let program = own::program();
     let version = Place::default().run(&[program.clone(), "--version".into()], None)?;
@@ -64,20 +63,20 @@ pub(super) fn build(capture: Capture, spec: &TopologySpec) -> Result<Built, DutE
     let links = Links::of(&topology, spec)?;
     let session = Arc::new(Session::new(program, (interfaces, options), receiving, links, folder));
     session.probe()?;
-    let device = Capturing { session: session.clone(), links: Links::of(&topology, spec)?, version, configuration };
+    let dut = Dut { name: NAME.into(), version, configuration };
+    let device = Capturing { session: session.clone(), links: Links::of(&topology, spec)?, dut };
     Ok(Built { path: Path::Captured(Box::new(topology), session), device: Box::new(device) })
 }
 
 struct Capturing {
     session: Arc<Session>,
     links: Links,
-    version: Option<String>,
-    configuration: BTreeMap<String, String>,
+    dut: Dut,
 }
 
 impl Device for Capturing {
     fn describe(&self) -> Dut {
-        Dut { name: NAME.into(), version: self.version.clone(), configuration: self.configuration.clone() }
+        self.dut.clone()
     }
 
     /// What its interfaces counted; what it took in itself is in the account.

@@ -8,10 +8,10 @@
 //!
 //! What has no effect is refused with that reason, and not measured as if it were something else.
 
-use linerate_experiment::{Capture, CaptureCores, CaptureTool, Reception};
 use linerate_sys::affinity;
 
 use super::super::DutError;
+use super::{Capture, CaptureCores, CaptureTool, Reception};
 use crate::placement::{self, Mode, Placement};
 use crate::threads::{Priority, raise_priority};
 use crate::topology::{Dut, Interface, TopologySpec};

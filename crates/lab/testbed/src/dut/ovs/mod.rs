@@ -7,12 +7,14 @@ mod daemons;
 
 use std::collections::BTreeMap;
 
-use linerate_experiment::{FlowSwitch, SwitchPorts, TopologyKind};
+use linerate_experiment::DutSettings;
+use linerate_experiment::section::Section;
 use linerate_report::{Dut, FLOW_MATCHES};
 
-use super::flow_table::{self, ENTRIES_READ_MAX, ENTRY_MAX};
+use super::flow_table::{self, ENTRIES_READ_MAX, ENTRY_MAX, FlowSwitch};
+use super::kind::Settings;
 use super::links::{self, Links};
-use super::switch::dut_cores;
+use super::switch_ports::{SwitchPorts, dut_cores};
 use super::tools::{Place, TOOL_MAX};
 use super::{Built, Device, DutError, Path, Shown};
 use crate::switches::{SwitchSource, of_ports};
@@ -25,37 +27,66 @@ const PROGRAM: &str = "ovs-vswitchd";
 /// By which queue pair of a port the polling thread sends: the main thread has the first one.
 const POLLING_QUEUE: u32 = 1;
 
-pub(super) fn build(switch: FlowSwitch, spec: &TopologySpec) -> Result<Built, DutError> {
-    if spec.ends != TopologyKind::Namespaces {
-        return Err(DutError::Unsupported("Open vSwitch needs the topology `namespaces`".into()));
+/// Open vSwitch with a datapath in user space, started privately.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct OpenVswitch(pub FlowSwitch);
+
+impl DutSettings for OpenVswitch {
+    fn shares_memory(&self) -> bool {
+        self.0.ports == SwitchPorts::Memif
     }
-    let (topology, at) = match switch.ports {
-        SwitchPorts::Memif => (None, At::Memory { cores: dut_cores(spec) }),
-        _ => {
-            // Before all else, because it says what is not installed.
-            version(PROGRAM)?;
-            let topology = Topology::switched(spec, Forwarding::by_process(NAME))?;
-            let links = Links::of(&topology, spec)?;
-            (Some(topology), At::Interfaces(Box::new(links)))
-        }
-    };
-    let version = version(at.program())?;
-    let daemons = Daemons::start(&at)?;
-    let mut configuration = if topology.is_some() { links::configuration(spec) } else { BTreeMap::new() };
-    configuration.insert("datapath".into(), at.words().into());
-    configuration.insert("bridge".into(), "fail_mode=secure, no controller".into());
-    configuration.insert("flow entries".into(), flow_table::words(switch.entries));
-    let path = match topology {
-        Some(topology) => Path::Namespaces(Box::new(topology)),
-        None => {
-            let source = SwitchSource::OpenVswitch(daemons.ports_command());
-            Path::Memory(Box::new(MemoryPath::through(daemons.folder(), source, POLLING_QUEUE)))
-        }
-    };
-    let entries = flow_table::lines(switch.entries, spec);
-    let device = Switch { at, daemons, version, configuration, entries, entry_count: switch.entries, settled: None };
-    device.set_up()?;
-    Ok(Built { path, device: Box::new(device) })
+
+    fn flow_entries(&self) -> Option<u32> {
+        Some(self.0.entries)
+    }
+
+    /// With DPDK it polls without end.
+    fn sleeps_at_rest(&self) -> bool {
+        !self.shares_memory()
+    }
+}
+
+impl Settings for OpenVswitch {
+    const WORD: &str = "openvswitch";
+    const ABOUT: &str = "Open vSwitch with a datapath in user space, started privately";
+
+    fn read(table: &Section<'_>) -> Vec<(String, Self)> {
+        let known = [("packet", SwitchPorts::Packet), ("memif", SwitchPorts::Memif)];
+        let ports = table.word("ports", "kind of Open vSwitch's ports", &known).unwrap_or_default();
+        FlowSwitch::read(table, ports).into_iter().map(|(word, switch)| (word, Self(switch))).collect()
+    }
+
+    fn build(&self, spec: &TopologySpec) -> Result<Built, DutError> {
+        let switch = self.0;
+        let (topology, at) = match switch.ports {
+            SwitchPorts::Memif => (None, At::Memory { cores: dut_cores(spec) }),
+            _ => {
+                // Before all else, because it says what is not installed.
+                version(PROGRAM)?;
+                let topology = Topology::switched(spec, Forwarding::by_process(NAME))?;
+                let links = Links::of(&topology, spec)?;
+                (Some(topology), At::Interfaces(Box::new(links)))
+            }
+        };
+        let version = version(at.program())?;
+        let daemons = Daemons::start(&at)?;
+        let mut configuration = if topology.is_some() { links::configuration(spec) } else { BTreeMap::new() };
+        configuration.insert("datapath".into(), at.words().into());
+        configuration.insert("bridge".into(), "fail_mode=secure, no controller".into());
+        configuration.insert("flow entries".into(), flow_table::words(switch.entries));
+        let path = match topology {
+            Some(topology) => Path::Namespaces(Box::new(topology)),
+            None => {
+                let source = SwitchSource::OpenVswitch(daemons.ports_command());
+                Path::Memory(Box::new(MemoryPath::through(daemons.folder(), source, POLLING_QUEUE)))
+            }
+        };
+        let entries = flow_table::lines(switch.entries, spec);
+        let dut = Dut { name: NAME.into(), version, configuration };
+        let device = SwitchDevice { at, daemons, dut, entries, entry_count: switch.entries, settled: None };
+        device.set_up()?;
+        Ok(Built { path, device: Box::new(device) })
+    }
 }
 
 fn version(program: &str) -> Result<Option<String>, DutError> {
@@ -90,11 +121,10 @@ impl At {
     }
 }
 
-struct Switch {
+struct SwitchDevice {
     at: At,
     daemons: Daemons,
-    version: Option<String>,
-    configuration: BTreeMap<String, String>,
+    dut: Dut,
     /// A line each.
     entries: String,
     /// Those by address.
@@ -103,7 +133,7 @@ struct Switch {
     settled: Option<String>,
 }
 
-impl Switch {
+impl SwitchDevice {
     /// The bridge and its two ports.
     fn set_up(&self) -> Result<(), DutError> {
         let names = [INGRESS_INTERFACE, EGRESS_INTERFACE];
@@ -155,9 +185,9 @@ impl Switch {
     }
 }
 
-impl Device for Switch {
+impl Device for SwitchDevice {
     fn describe(&self) -> Dut {
-        Dut { name: NAME.into(), version: self.version.clone(), configuration: self.configuration.clone() }
+        self.dut.clone()
     }
 
     /// Packets that flow entries matched, of the ports, and how the datapath's lookups ended.
@@ -210,10 +240,6 @@ impl Device for Switch {
             shown.push(Shown { command: format!("ovs-appctl {command}"), text });
         }
         Ok(shown)
-    }
-
-    fn needs_warm_up(&self) -> bool {
-        true
     }
 
     fn has_processes(&self) -> bool {

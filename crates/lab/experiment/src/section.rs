@@ -1,5 +1,5 @@
 //! A table of the file under typed access. What is wrong is noted with its place and reading goes on; keys that nobody asked
-//! for are unknown.
+//! for are unknown. Kinds of devices read their keys by what is public here.
 
 use std::cell::RefCell;
 use std::ops::{Range, RangeInclusive};
@@ -7,17 +7,20 @@ use std::ops::{Range, RangeInclusive};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::error::Log;
 use crate::{scalar, words};
 
-/// A value with its place.
-pub(crate) type Value<'a> = Spanned<DeValue<'a>>;
+pub use crate::error::Log;
 
+/// A value with its place.
+pub type Value<'a> = Spanned<DeValue<'a>>;
+
+/// Most values of a key that can be a list: more than there are words, since sizes have none.
+const VALUES_MAX: usize = 16;
 /// Most characters of a text that is no program text.
 const TEXT_LEN_MAX: usize = 10_000;
 
 /// A table, and which of its keys are known.
-pub(crate) struct Section<'a> {
+pub struct Section<'a> {
     table: &'a DeTable<'a>,
     /// Where it stands.
     pub(crate) span: Range<usize>,
@@ -25,7 +28,7 @@ pub(crate) struct Section<'a> {
     title: String,
     known: RefCell<Vec<&'static str>>,
     /// Where errors go.
-    pub(crate) log: &'a Log,
+    pub log: &'a Log,
 }
 
 impl<'a> Section<'a> {
@@ -37,15 +40,12 @@ impl<'a> Section<'a> {
     pub(crate) fn of(value: &'a Value<'a>, title: &str, log: &'a Log) -> Option<Self> {
         match value.get_ref() {
             DeValue::Table(table) => Some(Self::new(table, value.span(), title, log)),
-            _ => {
-                log.error(value.span(), format!("{title} is {}; expected a table", kind(value)));
-                None
-            }
+            _ => log.refuse(value.span(), format!("{title} is {}; expected a table", kind(value))),
         }
     }
 
     /// The value of a key, which is known from now on.
-    pub(crate) fn value(&self, key: &'static str) -> Option<&'a Value<'a>> {
+    pub fn value(&self, key: &'static str) -> Option<&'a Value<'a>> {
         let mut known = self.known.borrow_mut();
         if !known.contains(&key) {
             known.push(key);
@@ -54,7 +54,7 @@ impl<'a> Section<'a> {
     }
 
     /// As [`Section::value`], and an error when the key is missing.
-    pub(crate) fn needed(&self, key: &'static str, example: &str) -> Option<&'a Value<'a>> {
+    pub fn needed(&self, key: &'static str, example: &str) -> Option<&'a Value<'a>> {
         let value = self.value(key);
         if value.is_none() {
             self.log.error(self.span.clone(), format!("{} needs `{key}`, as {key} = {example}", self.title));
@@ -72,7 +72,7 @@ impl<'a> Section<'a> {
     }
 
     /// Whether the key is there.
-    pub(crate) fn has(&self, key: &str) -> bool {
+    pub fn has(&self, key: &str) -> bool {
         self.table.contains_key(key)
     }
 
@@ -82,7 +82,7 @@ impl<'a> Section<'a> {
     }
 
     /// Notes an error at the value of a key.
-    pub(crate) fn error(&self, key: &str, message: impl Into<String>) {
+    pub fn error(&self, key: &str, message: impl Into<String>) {
         self.log.error(self.place(key), message);
     }
 
@@ -91,22 +91,22 @@ impl<'a> Section<'a> {
         Section::of(self.value(key)?, title, self.log)
     }
 
-    pub(crate) fn boolean(&self, key: &'static str) -> Option<bool> {
+    /// True or false.
+    pub fn boolean(&self, key: &'static str) -> Option<bool> {
         let value = self.value(key)?;
         match value.get_ref() {
             DeValue::Boolean(on) => Some(*on),
-            _ => {
-                self.log.error(value.span(), format!("`{key}` is {}; expected true or false", kind(value)));
-                None
-            }
+            _ => self.log.refuse(value.span(), format!("`{key}` is {}; expected true or false", kind(value))),
         }
     }
 
-    pub(crate) fn text(&self, key: &'static str) -> Option<String> {
+    /// A text of up to 10,000 bytes.
+    pub fn text(&self, key: &'static str) -> Option<String> {
         text(self.value(key)?, key, self.log)
     }
 
-    pub(crate) fn integer(&self, key: &'static str, range: RangeInclusive<u64>) -> Option<u64> {
+    /// A whole number in the range.
+    pub fn integer(&self, key: &'static str, range: RangeInclusive<u64>) -> Option<u64> {
         integer(self.value(key)?, key, range, self.log)
     }
 
@@ -116,7 +116,7 @@ impl<'a> Section<'a> {
     }
 
     /// Nanoseconds within a range.
-    pub(crate) fn span_ns(&self, key: &'static str, range: RangeInclusive<u64>) -> Option<u64> {
+    pub fn span_ns(&self, key: &'static str, range: RangeInclusive<u64>) -> Option<u64> {
         let value = self.value(key)?;
         let text = quoted(value, key, "a time in quotes, as \"1s\"", self.log)?;
         match scalar::span_ns(&text) {
@@ -126,10 +126,7 @@ impl<'a> Section<'a> {
                 self.log.error(value.span(), format!("`{key}` is {text:?}; expected {least} to {most}"));
                 None
             }
-            Err(message) => {
-                self.log.error(value.span(), format!("`{key}`: {message}"));
-                None
-            }
+            Err(message) => self.log.refuse(value.span(), format!("`{key}`: {message}")),
         }
     }
 
@@ -138,7 +135,7 @@ impl<'a> Section<'a> {
     }
 
     /// One of a list of words.
-    pub(crate) fn word<T: Clone>(&self, key: &'static str, what: &str, known: &[(&str, T)]) -> Option<T> {
+    pub fn word<T: Clone>(&self, key: &'static str, what: &str, known: &[(&str, T)]) -> Option<T> {
         word(self.value(key)?, what, known, self.log)
     }
 
@@ -148,7 +145,7 @@ impl<'a> Section<'a> {
     }
 
     /// An array of texts, each of up to 4,096 characters without a NUL.
-    pub(crate) fn texts(&self, key: &'static str) -> Option<Vec<String>> {
+    pub fn texts(&self, key: &'static str) -> Option<Vec<String>> {
         let values = self.list(key, 0..=256)?;
         Some(values.into_iter().filter_map(|value| text(value, key, self.log)).collect())
     }
@@ -165,6 +162,15 @@ impl<'a> Section<'a> {
         values.into_iter().filter_map(|value| Section::of(value, &title, self.log)).collect()
     }
 
+    /// Lets `read` ask for keys, which are known from now on; what it finds wrong is not told.
+    pub(crate) fn probe(&self, read: impl FnOnce(&Section<'_>)) {
+        let (title, known) = (self.title.clone(), self.known.take());
+        let silent =
+            Section { table: self.table, span: self.span.clone(), title, known: known.into(), log: &Log::default() };
+        read(&silent);
+        self.known.replace(silent.known.into_inner());
+    }
+
     /// Notes the keys that nobody asked for.
     pub(crate) fn finish(&self) {
         let known = self.known.borrow();
@@ -175,7 +181,8 @@ impl<'a> Section<'a> {
     }
 }
 
-pub(crate) fn text(value: &Value<'_>, key: &str, log: &Log) -> Option<String> {
+/// A text of up to 10,000 bytes, or an error.
+pub fn text(value: &Value<'_>, key: &str, log: &Log) -> Option<String> {
     quoted(value, key, "a text in quotes", log)
 }
 
@@ -188,11 +195,11 @@ fn quoted(value: &Value<'_>, key: &str, expected: &str, log: &Log) -> Option<Str
         DeValue::String(text) => return Some(text.to_string()),
         _ => format!("`{key}` is {}; expected {expected}", kind(value)),
     };
-    log.error(value.span(), problem);
-    None
+    log.refuse(value.span(), problem)
 }
 
-pub(crate) fn integer(value: &Value<'_>, key: &str, range: RangeInclusive<u64>, log: &Log) -> Option<u64> {
+/// A whole number in the range, or an error.
+pub fn integer(value: &Value<'_>, key: &str, range: RangeInclusive<u64>, log: &Log) -> Option<u64> {
     let (least, most) = (range.start(), range.end());
     let found = match value.get_ref() {
         DeValue::Integer(number) => u64::from_str_radix(number.as_str(), number.radix()).ok(),
@@ -205,8 +212,7 @@ pub(crate) fn integer(value: &Value<'_>, key: &str, range: RangeInclusive<u64>, 
         DeValue::Integer(number) => number.to_string().chars().take(40).collect(),
         _ => kind(value).to_string(),
     };
-    log.error(value.span(), format!("`{key}` is {is}; expected a whole number from {least} to {most}"));
-    None
+    log.refuse(value.span(), format!("`{key}` is {is}; expected a whole number from {least} to {most}"))
 }
 
 pub(crate) fn number(value: &Value<'_>, key: &str, check: fn(f64) -> bool, expected: &str, log: &Log) -> Option<f64> {
@@ -225,22 +231,19 @@ pub(crate) fn number(value: &Value<'_>, key: &str, check: fn(f64) -> bool, expec
         DeValue::Float(number) => number.as_str().chars().take(40).collect(),
         _ => kind(value).to_string(),
     };
-    log.error(value.span(), format!("`{key}` is {is}; expected {expected}"));
-    None
+    log.refuse(value.span(), format!("`{key}` is {is}; expected {expected}"))
 }
 
 pub(crate) fn rate_pps(value: &Value<'_>, key: &str, log: &Log) -> Option<f64> {
     let text = quoted(value, key, "a rate in quotes, as \"1.5Mpps\"", log)?;
     match scalar::rate_pps(&text) {
         Ok(pps) => Some(pps),
-        Err(message) => {
-            log.error(value.span(), format!("`{key}`: {message}"));
-            None
-        }
+        Err(message) => log.refuse(value.span(), format!("`{key}`: {message}")),
     }
 }
 
-pub(crate) fn word<T: Clone>(value: &Value<'_>, what: &str, known: &[(&str, T)], log: &Log) -> Option<T> {
+/// The meaning of a word out of a list, or an error.
+pub fn word<T: Clone>(value: &Value<'_>, what: &str, known: &[(&str, T)], log: &Log) -> Option<T> {
     let word = text(value, what, log)?;
     let found = known.iter().find(|(name, _)| *name == word).map(|(_, meaning)| meaning.clone());
     if found.is_none() {
@@ -267,6 +270,53 @@ pub(crate) fn list<'a>(
         return None;
     }
     Some(array.iter().collect())
+}
+
+/// The values of a key that can be a list, each with what it adds to the names of devices: nothing where it is none.
+pub fn one_or_more<T: Copy + PartialEq>(
+    table: &Section<'_>,
+    key: &'static str,
+    default: T,
+    shown: impl Fn(T) -> String,
+    read: impl Fn(&Value<'_>) -> Option<T>,
+) -> Vec<(T, String)> {
+    let Some(value) = table.value(key) else { return vec![(default, String::new())] };
+    if !matches!(value.get_ref(), DeValue::Array(_)) {
+        return vec![(read(value).unwrap_or(default), String::new())];
+    }
+    let mut values: Vec<(T, String)> = Vec::new();
+    for entry in list(value, key, 1..=VALUES_MAX, table.log).unwrap_or_default() {
+        let Some(known) = read(entry) else { continue };
+        if values.iter().any(|(other, _)| *other == known) {
+            table.log.error(entry.span(), format!("{} is in `{key}` twice; expected each once", shown(known)));
+            continue;
+        }
+        values.push((known, format!("-{}", shown(known))));
+    }
+    if values.is_empty() { vec![(default, String::new())] } else { values }
+}
+
+/// The same for words out of a list, which shows each by the first word that it has there.
+pub fn one_or_more_words<T: Copy + PartialEq>(
+    table: &Section<'_>,
+    (key, what): (&'static str, &str),
+    known: &[(&str, T)],
+    default: T,
+) -> Vec<(T, String)> {
+    let shown = |value| known.iter().find(|(_, known)| *known == value).map_or("", |(word, _)| *word).to_owned();
+    one_or_more(table, key, default, shown, |value| word(value, what, known, table.log))
+}
+
+/// A size in quotes of at least so many bytes, as `"64MiB"`, or an error.
+pub fn bytes(value: &Value<'_>, key: &str, least: u64, log: &Log) -> Option<u64> {
+    let text = text(value, key, log)?;
+    let bytes = match scalar::bytes(&text) {
+        Ok(bytes) if bytes < least => {
+            Err(format!("{bytes} bytes are too few; expected {} to 1GiB", shown_bytes(least)))
+        }
+        read => read,
+    };
+    bytes.map_err(|problem| log.error(value.span(), format!("`{key}`: {problem}"))).ok()
 }
 
 /// What a value is, with its article.
@@ -321,3 +371,10 @@ pub(crate) fn is_share_below_1(number: f64) -> bool {
     (0.0..1.0).contains(&number)
 }
 pub(crate) const SHARE_BELOW_1: &str = "a share from 0 to below 1";
+
+/// A size as it is written: `512KiB`, `10MiB`.
+pub fn shown_bytes(bytes: u64) -> String {
+    let units = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+    let unit = units.into_iter().find(|(_, unit)| bytes.is_multiple_of(*unit));
+    unit.map_or(format!("{bytes}B"), |(name, unit)| format!("{}{name}", bytes / unit))
+}

@@ -1,20 +1,21 @@
 //! The Linux kernel as a router.
 
+mod firewall;
+mod settings;
+
 use std::collections::BTreeMap;
 
-use linerate_experiment::{ExpectedLoss, Firewall, FirewallTool, TopologyKind};
 use linerate_report::Dut;
 
 use super::links::{self, Links};
 use super::tools::{Place, words};
-use super::{Built, Device, DutError, Path, firewall, kernel_release};
+use super::{Built, Device, DutError, ExpectedLoss, Path, kernel_release};
 use crate::proc_net::ProcNet;
 use crate::topology::{Topology, TopologySpec};
 
-pub(super) fn build(firewall: &Firewall, spec: &TopologySpec) -> Result<Built, DutError> {
-    if spec.ends != TopologyKind::Namespaces {
-        return Err(DutError::Unsupported("the kernel router needs the topology `namespaces`".into()));
-    }
+pub use settings::{FirewallTool, Router};
+
+fn build(settings: &Router, spec: &TopologySpec) -> Result<Built, DutError> {
     let topology = Topology::router(spec)?;
     let links = Links::of(&topology, spec)?;
     let opened = links.dut().namespace.run(ProcNet::of_this_thread).and_then(|opened| opened);
@@ -25,25 +26,25 @@ pub(super) fn build(firewall: &Firewall, spec: &TopologySpec) -> Result<Built, D
         forwarding.push("net.ipv6.conf.all.forwarding=1, no link-local addresses, accept_ra and accept_dad off");
     }
     configuration.insert("forwarding".into(), format!("{}, static neighbours", forwarding.join(", ")));
-    configuration.extend(firewall::apply(firewall, spec, &links.dut().namespace)?);
+    configuration.extend(firewall::apply(settings, spec, &links.dut().namespace)?);
     let place = Place::inside(&links.dut().namespace);
-    firewall.setup.iter().try_for_each(|line| place.run(&shell(line), None).map(drop))?;
+    settings.setup.iter().try_for_each(|line| place.run(&shell(line), None).map(drop))?;
     configuration
-        .extend(firewall.setup.iter().enumerate().map(|(at, line)| (format!("setup {}", at + 1), line.clone())));
-    let stateful = firewall.conntrack || firewall.snat;
-    let router = Router {
+        .extend(settings.setup.iter().enumerate().map(|(at, line)| (format!("setup {}", at + 1), line.clone())));
+    let stateful = settings.conntrack || settings.snat;
+    let router = RouterDevice {
         links,
         counters,
         stateful,
-        counts_rules: firewall.tool == Some(FirewallTool::Iptables),
+        counts_rules: settings.tool == Some(FirewallTool::Iptables),
         configuration,
-        teardown: firewall.teardown.clone(),
-        loses: firewall.loses.clone(),
+        teardown: settings.teardown.clone(),
+        loses: settings.loses.clone(),
     };
     Ok(Built { path: Path::Namespaces(Box::new(topology)), device: Box::new(router) })
 }
 
-struct Router {
+struct RouterDevice {
     links: Links,
     counters: ProcNet,
     stateful: bool,
@@ -54,7 +55,7 @@ struct Router {
     loses: Option<ExpectedLoss>,
 }
 
-impl Drop for Router {
+impl Drop for RouterDevice {
     fn drop(&mut self) {
         let place = Place::inside(&self.links.dut().namespace);
         // What they answer does not matter: the namespace goes with all that is in it.
@@ -67,7 +68,7 @@ fn shell(line: &str) -> Vec<String> {
     ["sh", "-c", line].map(str::to_owned).to_vec()
 }
 
-impl Device for Router {
+impl Device for RouterDevice {
     fn describe(&self) -> Dut {
         Dut { name: "Linux kernel router".into(), version: kernel_release(), configuration: self.configuration.clone() }
     }

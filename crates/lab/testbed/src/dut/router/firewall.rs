@@ -8,11 +8,12 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use linerate_experiment::{Firewall, FirewallTool, IpVersion};
+use linerate_experiment::IpVersion;
 use linerate_sys::netns::NetNs;
 
-use super::DutError;
-use super::tools::{Place, words};
+use super::super::DutError;
+use super::super::tools::{Place, words};
+use super::{FirewallTool, Router};
 use crate::prefixes::{self, Range};
 use crate::sysctl;
 use crate::topology::{EGRESS_INTERFACE, GENERATOR_LINK, INGRESS_INTERFACE, RECEIVER_LINK, TopologySpec};
@@ -57,7 +58,7 @@ fn versions(spec: &TopologySpec) -> impl Iterator<Item = IpVersion> {
 
 /// Loads the rules into `namespace` and sets what is to be set there. What was set, in words.
 pub(super) fn apply(
-    firewall: &Firewall,
+    firewall: &Router,
     spec: &TopologySpec,
     namespace: &NetNs,
 ) -> Result<BTreeMap<String, String>, DutError> {
@@ -93,7 +94,7 @@ pub(super) fn apply(
 
 fn load(
     (tool, of_ip): (FirewallTool, IpVersion),
-    firewall: &Firewall,
+    firewall: &Router,
     spec: &TopologySpec,
     namespace: &NetNs,
     configuration: &mut BTreeMap<String, String>,
@@ -154,7 +155,7 @@ fn count_rules(listed: &str) -> [u32; 3] {
     [count(["-j DROP", " drop"]), count(["--ctstate", "ct state"]), count(["-j SNAT", "snat to"])]
 }
 
-fn in_words(firewall: &Firewall, text: &str) -> String {
+fn in_words(firewall: &Router, text: &str) -> String {
     let own = |line: &&str| ["ctstate", "ct state", "SNAT", "snat to"].iter().any(|mark| line.contains(mark));
     let mut rules: Vec<String> = text.lines().filter(own).map(|line| line.trim().to_owned()).collect();
     match firewall.rules {
@@ -173,7 +174,7 @@ fn unmatched(number: u32, version: IpVersion) -> (IpAddr, IpAddr) {
     }
 }
 
-fn iptables(firewall: &Firewall, spec: &TopologySpec, version: IpVersion) -> String {
+fn iptables(firewall: &Router, spec: &TopologySpec, version: IpVersion) -> String {
     let mut text = "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n".to_owned();
     for number in 0..firewall.rules {
         let (source, destination) = unmatched(number, version);
@@ -196,7 +197,7 @@ fn iptables(firewall: &Firewall, spec: &TopologySpec, version: IpVersion) -> Str
     text
 }
 
-fn nft(firewall: &Firewall, spec: &TopologySpec, version: IpVersion) -> String {
+fn nft(firewall: &Router, spec: &TopologySpec, version: IpVersion) -> String {
     let (ip, protocol) = match version {
         IpVersion::V4 => ("ip", "ip protocol"),
         IpVersion::V6 => ("ip6", "ip6 nexthdr"),
@@ -252,8 +253,8 @@ mod tests {
     use super::*;
     use crate::topology::Ranges6;
 
-    fn all(tool: FirewallTool) -> Firewall {
-        Firewall { tool: Some(tool), rules: 300, conntrack: true, snat: true, ..Firewall::default() }
+    fn all(tool: FirewallTool) -> Router {
+        Router { tool: Some(tool), rules: 300, conntrack: true, snat: true, ..Router::default() }
     }
 
     #[test]
