@@ -32,7 +32,7 @@ const ALL_FLOWS: FlowFilter = FlowFilter {
     out_group: GROUP_ANY,
     cookie: 0,
     cookie_mask: 0,
-    matching: Match { fields: Vec::new() },
+    matching: Match::new(Vec::new()),
 };
 
 /// Answers a request for a document.
