@@ -118,6 +118,7 @@ pub fn start_shards<P: Reports>(
         service: TcpService::new(frame_len_max, eagerness::<P>(&spec), options.capture),
         core,
         others: datapaths,
+        queues: None,
         idle_exit_ns: None,
         on_event: options.on_event,
     };

@@ -78,6 +78,7 @@ pub fn start(config: &Config, options: Options) -> Result<Running, StartError> {
     let shape = PoolShape {
         specs: config.ports.iter().map(|port| port.spec.clone()).collect(),
         ports_max: config.ports_max.unwrap_or(config.ports.len() + PORTS_MORE).max(config.ports.len()).max(1),
+        queues: 1,
         frame_len_max: config.frame_len_max,
     };
     let pool = linerate_control::pool(&shape).map_err(refused("memory"))?;
@@ -114,6 +115,7 @@ pub fn start(config: &Config, options: Options) -> Result<Running, StartError> {
         service,
         core,
         others: forwarders,
+        queues: None,
         idle_exit_ns: None,
         on_event: Box::new(move |line| on_event(line)),
     };

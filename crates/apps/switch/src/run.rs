@@ -1,5 +1,6 @@
 //! A switch from its configuration to its end.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use linerate_control::{
@@ -64,6 +65,7 @@ pub fn start(config: &Config, options: Options) -> Result<Running, StartError> {
         specs: config.ports.iter().map(|port| port.spec.clone()).collect(),
         // Each worker has a queue for each port.
         ports_max: ports_max(config) * config.cores.len().max(1),
+        queues: config.queues.map_or(1, |queues| queues.get() as usize),
         frame_len_max: config.frame_len_max,
     };
     let pool = linerate_control::pool(&shape).map_err(refused("memory"))?;
@@ -81,6 +83,7 @@ pub fn start(config: &Config, options: Options) -> Result<Running, StartError> {
         service: L2Service::default(),
         core: config.cores.first().copied(),
         others,
+        queues: config.queues.map(NonZeroU32::get),
         idle_exit_ns: options.idle_exit_ns,
         on_event: options.on_event,
     };
