@@ -282,7 +282,7 @@ impl<P: Reports> Running<P> {
             let port = worker.datapath.port();
             let mut reading = show::reading_of(worker, view.core);
             if let Some(end) = port.and_then(|port| end.port(port)) {
-                reading.last_packets(&end.stats);
+                reading.last_packets(&end.stats, &end.queues);
             }
             reading.worker.cpu_ns = end.core_ns;
             reading

@@ -182,6 +182,8 @@ fn last_reading(views: &[View<Switch>], pool: &Pool, ended: &mut EndedInstance<L
     let mut readings: Vec<Reading> = Vec::new();
     for ((worker, end), view) in workers.iter_mut().zip(views) {
         let mut reading = show::read(worker, view);
+        // This is another thread.
+        reading.worker.cpu_ns = end.core_ns;
         for document in &mut reading.documents {
             let index = view.table.index(&document.name);
             if let Some(end) = index.and_then(|index| end.port(index)) {

@@ -27,7 +27,7 @@ pub(crate) struct Reading {
     pub(crate) totals: Totals,
     pub(crate) drops: Vec<(DropReason, u64)>,
     table: TableDocument,
-    worker: WorkerDocument,
+    pub(crate) worker: WorkerDocument,
 }
 
 /// Reads a worker, on its thread.
