@@ -32,7 +32,7 @@ fn read(packet: &[u8], fields: &PipelineFields) -> Headers {
         return headers;
     }
     assert_eq!(key, headers.key(packet, fields));
-    let found = Match { fields: fields_of(&key) };
+    let found = Match::new(fields_of(&key));
     let (value, mask) = compile_match(&found);
     assert!(Rule { value, mask, priority: 0, id: 0 }.matches(&key));
     if let Ok(built) = build_packet(&found) {

@@ -371,3 +371,29 @@ fn a_port_of_several_queues_has_a_row_for_each() {
     assert!(text.contains("rx queue 1 ") && text.contains("tx queue 0 "), "{text}");
     switch.stop();
 }
+
+#[test]
+fn queue_pairs_are_divided_among_workers() {
+    let place = Place::new();
+    let [a, b] = ["a.sock", "b.sock"].map(|name| place.socket(name));
+    let core = linerate_sys::affinity::allowed_cores()[0];
+    let ports = format!("--port a=memif:{a} --port b=memif:{b} --queues 2 --cores {core},{core}");
+    let mut switch = place.start(&format!("switch --name divided {ports}"));
+    wait_until("the switch answers", || place.has_port("divided", "b"));
+    let flags = "--set ethernet.destination=02:00:00:00:00:07 --queues 2 --cores none --flows 20 -q";
+    let sent = place.run(&format!("send memif:{a},role=client --count 4000 --rate 50kpps {flags}"));
+    assert!(sent.status.success(), "{sent:?}");
+    let stats = place.show("divided", "stats");
+    for worker in stats["workers"].as_array().unwrap_or_else(|| panic!("no workers: {stats}")) {
+        let of = |count: &str| worker[count].as_u64();
+        assert!(of("received") > Some(0) && of("handed_over") == Some(0), "{worker}");
+        assert_eq!(worker["ports"], serde_json::json!(["a", "b"]));
+    }
+    assert_eq!(stats["ports"].as_array().map(Vec::len), Some(2), "{stats}");
+    let text = place.run("switch ctl --name divided show stats");
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert!(text.contains("tx queue 1 ") && text.contains("from others  CPU ns/packet"), "{text}");
+    switch.stop();
+    let refused = place.run("switch --port a=null: --queues 0");
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+}

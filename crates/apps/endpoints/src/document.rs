@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use linerate_control::WorkerDocument;
+use linerate_control::{QueueDocument, WorkerDocument};
 use linerate_port::Drops;
 use linerate_programs::TlsDocument;
 use linerate_tcp::{Info, Origin};
@@ -93,6 +93,9 @@ pub struct PacketsDocument {
     pub rx_drops: Vec<Drops>,
     /// Packets lost after the stack sent them.
     pub tx_drops: Vec<Drops>,
+    /// The queue pairs of the port, as it counts them, in the order of the cores that have them.
+    #[serde(default)]
+    pub queues: Vec<QueueDocument>,
 }
 
 /// A capture of the frames between the stack and its port that began, or that ended.

@@ -118,6 +118,7 @@ pub fn start_shards<P: Reports>(
         service: TcpService::new(frame_len_max, eagerness::<P>(&spec), options.capture),
         core,
         others: datapaths,
+        queues: None,
         idle_exit_ns: None,
         on_event: options.on_event,
     };
@@ -281,7 +282,7 @@ impl<P: Reports> Running<P> {
             let port = worker.datapath.port();
             let mut reading = show::reading_of(worker, view.core);
             if let Some(end) = port.and_then(|port| end.port(port)) {
-                reading.last_packets(&end.stats);
+                reading.last_packets(&end.stats, &end.queues);
             }
             reading.worker.cpu_ns = end.core_ns;
             reading

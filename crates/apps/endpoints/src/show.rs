@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use linerate_control::{ControlError, View, WorkerDocument, worker_document};
+use linerate_control::{ControlError, QueueDocument, View, WorkerDocument, worker_document};
 use linerate_port::{Stats, drops_that_happened};
 use linerate_programs::{OverStack, Reports, TlsDocument};
 use linerate_sys::clock;
@@ -69,9 +69,10 @@ pub(crate) fn reading_of<P: Reports>(worker: &mut TcpWorker<P>, core: Option<usi
 
 impl<P: Reports> Reading<P> {
     /// Takes over the last totals of the port.
-    pub(crate) fn last_packets(&mut self, stats: &Stats) {
+    pub(crate) fn last_packets(&mut self, stats: &Stats, queues: &[Stats]) {
         if let Some(packets) = &mut self.packets {
-            *packets = PacketsDocument { port: packets.port.clone(), detail: packets.detail.clone(), ..counts(stats) };
+            let (port, detail) = (packets.port.clone(), packets.detail.clone());
+            *packets = PacketsDocument { port, detail, ..counts(stats, queues) };
         }
     }
 }
@@ -150,6 +151,7 @@ fn add_packets(sum: &mut PacketsDocument, more: &PacketsDocument) {
     sum.received_bytes += more.received_bytes;
     sum.sent += more.sent;
     sum.sent_bytes += more.sent_bytes;
+    sum.queues.extend(more.queues.iter().cloned());
     for (sum, more) in [(&mut sum.rx_drops, &more.rx_drops), (&mut sum.tx_drops, &more.tx_drops)] {
         for drops in more {
             match sum.iter_mut().find(|known| (&known.place, &known.cause) == (&drops.place, &drops.cause)) {
@@ -185,9 +187,10 @@ fn with<P: Reports, R>(
 fn packets<P: Reports>(worker: &mut TcpWorker<P>) -> Option<PacketsDocument> {
     let port = worker.datapath.port()?;
     let port = worker.port(port)?;
-    let (caps, stats) = (port.caps().clone(), port.stats().unwrap_or_default());
+    let (caps, stats, queues) =
+        (port.caps().clone(), port.stats().unwrap_or_default(), port.queue_stats().unwrap_or_default());
     let detail = format!("{}: {}", caps.backend, caps.detail);
-    Some(PacketsDocument { port: caps.name, detail, ..counts(&stats) })
+    Some(PacketsDocument { port: caps.name, detail, ..counts(&stats, &queues) })
 }
 
 /// Counters by name.
@@ -256,8 +259,8 @@ fn connections_of<P: Reports>(worker: &mut TcpWorker<P>, after: u32) -> Connecti
     })
 }
 
-/// Totals of a queue of the port.
-fn counts(stats: &Stats) -> PacketsDocument {
+/// Totals of the queues of the port that a worker has.
+fn counts(stats: &Stats, queues: &[Stats]) -> PacketsDocument {
     PacketsDocument {
         received: stats.rx_packets,
         received_bytes: stats.rx_bytes,
@@ -265,6 +268,7 @@ fn counts(stats: &Stats) -> PacketsDocument {
         sent_bytes: stats.tx_bytes,
         rx_drops: drops_that_happened(&stats.rx_drops),
         tx_drops: drops_that_happened(&stats.tx_drops),
+        queues: queues.iter().cloned().map(QueueDocument::from).collect(),
         ..PacketsDocument::default()
     }
 }

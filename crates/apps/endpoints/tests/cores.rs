@@ -5,8 +5,8 @@ use super::link;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use linerate_control::Connection;
-use linerate_endpoints::document::{ConnectionsDocument, Snapshot};
+use linerate_control::{Connection, QueueDocument};
+use linerate_endpoints::document::{ConnectionsDocument, PacketsDocument, Snapshot};
 use linerate_endpoints::request::{Request, What};
 use linerate_endpoints::{Ended, NetworkConfig, Options, Running, start_shards};
 use linerate_programs::Reports;
@@ -66,6 +66,16 @@ fn assert_sums(snapshot: &Snapshot<LoadDocument>, cores: usize) {
     assert_eq!((sum(|one| one.handed_over), sum(|one| one.lost)), (sum(|one| one.taken_over), 0));
 }
 
+/// Each queue of the port is there, and they make up the whole.
+fn assert_queues(packets: &PacketsDocument, queues: usize) {
+    let sum = |count: fn(&QueueDocument) -> u64| packets.queues.iter().map(count).sum::<u64>();
+    assert_eq!(
+        (packets.queues.len(), sum(|one| one.received), sum(|one| one.sent)),
+        (queues, packets.received, packets.sent)
+    );
+    assert!(packets.queues.iter().all(|queue| queue.received > 0), "{packets:?}");
+}
+
 #[test]
 fn loads_and_servers_of_several_cores_balance() {
     for (cores, queues) in [(2, 1), (2, 2), (3, 2)] {
@@ -81,12 +91,14 @@ fn loads_and_servers_of_several_cores_balance() {
             let client = ended(load(&link, &text, cores, queues));
             let snapshot = &client.snapshot;
             assert_sums(snapshot, cores);
+            assert_queues(&snapshot.packets, queues);
             assert_eq!(snapshot.program.requests.completed, 3001);
             assert_eq!((client.frames_missing, client.port_lost), (0, false));
             assert_eq!(snapshot.counters["TcpActiveOpens"], snapshot.program.connections.begun);
         }
         let server = server.stop().unwrap();
         let snapshot = &server.snapshot;
+        assert_queues(&snapshot.packets, queues);
         assert_eq!((snapshot.program.served.requests, server.frames_missing), (6002, 0));
         let by_core: Vec<u64> = snapshot.cores.iter().map(|core| core.program.served.connections).collect();
         assert!(by_core.len() == cores && by_core.iter().all(|connections| *connections > 10), "{by_core:?}");

@@ -21,6 +21,7 @@
 //! max-rate = "10Mbit/s"
 //! ```
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -64,6 +65,10 @@ pub struct Config {
     /// CPU cores to pin workers to, one worker for each.
     #[serde(default)]
     pub cores: Vec<usize>,
+    /// Queue pairs of each port, divided among the workers: what arrives by a queue goes through the tables on its worker, and leaves by the
+    /// queues that this worker has of the other port.
+    #[serde(default, rename = "queues")]
+    pub queue_pairs: Option<NonZeroU32>,
     /// Most entries of each flow table.
     #[serde(default)]
     pub table_size: Option<u32>,
@@ -226,6 +231,10 @@ impl Config {
                 return Err(ConfigError(format!("not a way with fragments: `{other}` (normal, drop, reassemble)")));
             }
         };
+        if self.queue_pairs.is_some_and(|pairs| pairs.get() > 1) && !self.queues.is_empty() {
+            let problem = "rates of [[queue]]s count at one place, and --queues divides each port among workers; give one of both";
+            return Err(ConfigError(problem.into()));
+        }
         if self.packet_in_rate == Some(0) {
             return Err(ConfigError("packet-in-rate 0 would send none; leave it out for no limit".into()));
         }

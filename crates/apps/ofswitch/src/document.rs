@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-pub use linerate_control::WorkerDocument;
+use linerate_control::WorkerDocument;
 use serde::{Deserialize, Serialize};
 
 /// Schema of the lines of `linerate ofswitch --json`.
@@ -31,10 +31,33 @@ pub struct Snapshot {
     /// Controllers.
     pub controllers: Vec<ControllerDocument>,
     /// How the workers spent their time.
-    pub workers: Vec<WorkerDocument>,
+    pub workers: Vec<OfWorkerDocument>,
     /// The switch has ended: nothing waits any more.
     #[serde(default)]
     pub last: bool,
+}
+
+/// What a worker did, and how it spent its time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct OfWorkerDocument {
+    /// How it spent its time.
+    #[serde(flatten)]
+    pub worker: WorkerDocument,
+    /// The ports of which it has queues, by OpenFlow number.
+    #[serde(default)]
+    pub ports: Vec<String>,
+    /// Packets that arrived by them.
+    #[serde(default)]
+    pub received: u64,
+    /// Packets that they took.
+    #[serde(default)]
+    pub sent: u64,
+    /// Packets that it handed over to the workers of their ports.
+    #[serde(default)]
+    pub handed_over: u64,
+    /// Packets that others handed over to it.
+    #[serde(default)]
+    pub handed_in: u64,
 }
 
 /// A port; its name is its OpenFlow number.

@@ -1,5 +1,6 @@
 //! An OpenFlow switch from its configuration to its end.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
@@ -78,6 +79,7 @@ pub fn start(config: &Config, options: Options) -> Result<Running, StartError> {
     let shape = PoolShape {
         specs: config.ports.iter().map(|port| port.spec.clone()).collect(),
         ports_max: config.ports_max.unwrap_or(config.ports.len() + PORTS_MORE).max(config.ports.len()).max(1),
+        queues: config.queue_pairs.map_or(1, |queues| queues.get() as usize),
         frame_len_max: config.frame_len_max,
     };
     let pool = linerate_control::pool(&shape).map_err(refused("memory"))?;
@@ -114,6 +116,7 @@ pub fn start(config: &Config, options: Options) -> Result<Running, StartError> {
         service,
         core,
         others: forwarders,
+        queues: config.queue_pairs.map(NonZeroU32::get),
         idle_exit_ns: None,
         on_event: Box::new(move |line| on_event(line)),
     };

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use linerate_control::{
-    ControlError, PortManager, Service, View, WorkerDocument, add_port_stats, port_documents, worker_document,
-};
+use linerate_control::{ControlError, PortManager, Service, View, add_port_stats, port_documents, worker_document};
+use linerate_measure::CoarseHistogram;
 use linerate_openflow::text::{flow_text, group_text, instructions_text, lagopus_flow_line, match_text, meter_text};
 use linerate_openflow::{
     FlowFilter, FlowStats, Fragments, GROUP_ALL, GROUP_ANY, GroupMod, METER_ALL, Match, MeterMod, MultipartReply,
@@ -19,8 +18,8 @@ use serde_json::Value;
 use crate::config::{FailMode, port_name, port_number};
 use crate::document::{
     BridgeDocument, BridgePortDocument, CountersDocument, DropDocument, FlowDocument, FlowcacheDocument, GroupDocument,
-    LatencyDocument, MeterDocument, PairDocument, PortDocument, QueueDocument, SCHEMA, Snapshot, TableDocument,
-    TotalsDocument,
+    LatencyDocument, MeterDocument, OfWorkerDocument, PairDocument, PortDocument, QueueDocument, SCHEMA, Snapshot,
+    TableDocument, TotalsDocument,
 };
 use crate::request::What;
 use crate::state::{Items, State};
@@ -32,7 +31,7 @@ const ALL_FLOWS: FlowFilter = FlowFilter {
     out_group: GROUP_ANY,
     cookie: 0,
     cookie_mask: 0,
-    matching: Match { fields: Vec::new() },
+    matching: Match::new(Vec::new()),
 };
 
 /// Answers a request for a document.
@@ -214,7 +213,7 @@ fn port_list(
         let none = |_: &Forwarder, _| CountersDocument::default();
         let mut own = view.call(move |worker| port_documents(worker, &table, none))?;
         add_port_stats(view, &mut own)?;
-        documents.extend(own);
+        add_documents(&mut documents, own);
     }
     documents.extend(ports.ports_out().map(|(config, why)| PortDocument {
         name: config.name(),
@@ -224,6 +223,16 @@ fn port_list(
     }));
     fill(&mut state.switch, &mut documents, now_ns);
     Ok(documents)
+}
+
+/// Adds the ports of a worker, of which it may have some queues and others the rest.
+fn add_documents(documents: &mut Vec<PortDocument>, own: Vec<PortDocument>) {
+    for document in own {
+        match documents.iter_mut().find(|known| known.name == document.name) {
+            Some(known) => known.add_queues(&document),
+            None => documents.push(document),
+        }
+    }
 }
 
 /// Adds what OpenFlow knows of the ports, and sorts them by number.
@@ -313,8 +322,8 @@ fn snapshot(
 ) -> Result<Snapshot, ControlError> {
     let documents = port_list(state, ports, now_ns)?;
     let worker = |view: &View<Forwarder>| {
-        let core = view.core;
-        view.call(move |worker| worker_document(worker, core))
+        let own = view.clone();
+        view.call(move |worker| of_worker(worker, &own))
     };
     let workers = ports.views().map(worker).collect::<Result<_, _>>()?;
     Ok(compose(state, &ports.view, documents, workers, now_ns))
@@ -331,8 +340,11 @@ pub(crate) fn last(state: &mut State, workers: &mut [(Worker<Forwarder>, End)], 
                 document.set_stats(end.stats.clone(), end.queues.clone());
             }
         }
-        documents.extend(own);
-        of_workers.push(worker_document(worker, view.core));
+        add_documents(&mut documents, own);
+        // This is another thread.
+        let mut of_worker = of_worker(worker, view);
+        of_worker.worker.cpu_ns = end.core_ns;
+        of_workers.push(of_worker);
     }
     fill(&mut state.switch, &mut documents, now_ns);
     let mut snapshot = compose(state, &views[0], documents, of_workers, now_ns);
@@ -344,11 +356,24 @@ pub(crate) fn last(state: &mut State, workers: &mut [(Worker<Forwarder>, End)], 
     snapshot
 }
 
+/// Runs on the worker's thread, or after its end.
+fn of_worker(worker: &Worker<Forwarder>, view: &View<Forwarder>) -> OfWorkerDocument {
+    let totals = worker.datapath.totals();
+    OfWorkerDocument {
+        worker: worker_document(worker, view.core),
+        ports: view.table.names().into_iter().map(|(_, name)| name).collect(),
+        received: totals.received,
+        sent: totals.sent,
+        handed_over: totals.handed_over,
+        handed_in: totals.taken_over,
+    }
+}
+
 fn compose(
     state: &mut State,
     view: &View<Forwarder>,
     ports: Vec<PortDocument>,
-    workers: Vec<WorkerDocument>,
+    workers: Vec<OfWorkerDocument>,
     now_ns: u64,
 ) -> Snapshot {
     Snapshot {
@@ -407,26 +432,33 @@ fn drops(
 }
 
 fn latency(ports: &PortManager<impl Service<Datapath = Forwarder>>) -> Result<Vec<LatencyDocument>, ControlError> {
-    let mut rows = Vec::new();
+    // A port may have queues at several workers.
+    let mut sums: BTreeMap<String, CoarseHistogram> = BTreeMap::new();
     for view in ports.views() {
         let names: Vec<String> = view.table.names().into_iter().map(|(_, name)| name).collect();
-        rows.extend(view.call(move |worker| latencies(&worker.datapath, &names))?);
+        for (to, latency) in view.call(move |worker| latencies(&worker.datapath, names))? {
+            sums.entry(to).or_default().merge(&latency);
+        }
     }
-    Ok(rows)
+    Ok(sums.into_iter().filter(|(_, latency)| latency.count() > 0).map(latency_document).collect())
 }
 
-fn latencies(datapath: &Forwarder, names: &[String]) -> Vec<LatencyDocument> {
-    let row = |name: &String| {
-        let latency = datapath.latency(port_number(name).ok()?)?;
-        let at = |share| latency.percentile_ns(share).unwrap_or(0);
-        Some(LatencyDocument {
-            to: name.clone(),
-            packets: latency.count(),
-            p50_ns: at(50.0),
-            p99_ns: at(99.0),
-            p999_ns: at(99.9),
-            max_ns: latency.max_ns().unwrap_or(0),
-        })
+fn latencies(datapath: &Forwarder, names: Vec<String>) -> Vec<(String, CoarseHistogram)> {
+    let own = |name: String| {
+        let latency = datapath.latency(port_number(&name).ok()?)?.clone();
+        Some((name, latency))
     };
-    names.iter().filter_map(row).filter(|row| row.packets > 0).collect()
+    names.into_iter().filter_map(own).collect()
+}
+
+fn latency_document((to, latency): (String, CoarseHistogram)) -> LatencyDocument {
+    let at = |share| latency.percentile_ns(share).unwrap_or(0);
+    LatencyDocument {
+        to,
+        packets: latency.count(),
+        p50_ns: at(50.0),
+        p99_ns: at(99.0),
+        p999_ns: at(99.9),
+        max_ns: latency.max_ns().unwrap_or(0),
+    }
 }

@@ -62,7 +62,7 @@ fn words(step: &TraceStep, before: &mut Match) -> String {
     match step {
         TraceStep::Fields(fields) => {
             let changed = fields.fields.iter().filter(|field| !before.fields.contains(field));
-            let shown = Match { fields: changed.cloned().collect() };
+            let shown = Match::new(changed.cloned().collect());
             *before = fields.clone();
             format!("fields: {}", match_text(&shown))
         }

@@ -5,4 +5,5 @@ mod controllers;
 mod forwarding;
 mod hostile;
 mod loading;
+mod queues;
 mod tls;

@@ -19,6 +19,7 @@
 //! to = "file:a.pcapng"
 //! ```
 
+use std::num::NonZeroU32;
 use std::ops::Range;
 
 use linerate_control::{PortConfig, SettingValue, split_setting};
@@ -43,6 +44,10 @@ pub struct Config {
     /// CPU cores to pin workers to, one worker for each.
     #[serde(default)]
     pub cores: Vec<usize>,
+    /// Queue pairs of each port, divided among the workers: what arrives by a queue is decided on by its worker, and leaves by the queues that
+    /// this worker has of the other port.
+    #[serde(default)]
+    pub queues: Option<NonZeroU32>,
     /// Most ports at a time, those that are added later included: packet memory is set aside for so many.
     #[serde(default)]
     pub ports_max: Option<usize>,

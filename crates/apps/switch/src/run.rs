@@ -1,5 +1,6 @@
 //! A switch from its configuration to its end.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use linerate_control::{
@@ -64,6 +65,7 @@ pub fn start(config: &Config, options: Options) -> Result<Running, StartError> {
         specs: config.ports.iter().map(|port| port.spec.clone()).collect(),
         // Each worker has a queue for each port.
         ports_max: ports_max(config) * config.cores.len().max(1),
+        queues: config.queues.map_or(1, |queues| queues.get() as usize),
         frame_len_max: config.frame_len_max,
     };
     let pool = linerate_control::pool(&shape).map_err(refused("memory"))?;
@@ -81,6 +83,7 @@ pub fn start(config: &Config, options: Options) -> Result<Running, StartError> {
         service: L2Service::default(),
         core: config.cores.first().copied(),
         others,
+        queues: config.queues.map(NonZeroU32::get),
         idle_exit_ns: options.idle_exit_ns,
         on_event: options.on_event,
     };
@@ -179,6 +182,8 @@ fn last_reading(views: &[View<Switch>], pool: &Pool, ended: &mut EndedInstance<L
     let mut readings: Vec<Reading> = Vec::new();
     for ((worker, end), view) in workers.iter_mut().zip(views) {
         let mut reading = show::read(worker, view);
+        // This is another thread.
+        reading.worker.cpu_ns = end.core_ns;
         for document in &mut reading.documents {
             let index = view.table.index(&document.name);
             if let Some(end) = index.and_then(|index| end.port(index)) {

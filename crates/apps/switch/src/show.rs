@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use linerate_control::{ControlError, View, WorkerDocument, add_port_stats, port_documents, worker_document};
 use linerate_l2::{DropCounts, DropReason, PortCounters, PortIndex, Switch, Totals, VlanCounters};
+use linerate_measure::CoarseHistogram;
 use linerate_sys::clock;
 use linerate_worker::Worker;
 
@@ -26,7 +27,7 @@ pub(crate) struct Reading {
     pub(crate) totals: Totals,
     pub(crate) drops: Vec<(DropReason, u64)>,
     table: TableDocument,
-    worker: WorkerDocument,
+    pub(crate) worker: WorkerDocument,
 }
 
 /// Reads a worker, on its thread.
@@ -98,7 +99,13 @@ pub(crate) fn compose(view: &View<Switch>, earlier: &[Reading], readings: &[Read
 
 /// All ports, in the order of their numbers, with what all workers count of them.
 fn documents(earlier: &[Reading], readings: &[Reading]) -> Vec<PortDocument> {
-    let mut documents: Vec<PortDocument> = readings.iter().flat_map(|reading| reading.documents.clone()).collect();
+    let mut documents: Vec<PortDocument> = Vec::new();
+    for document in readings.iter().flat_map(|reading| &reading.documents) {
+        match documents.iter_mut().find(|known| known.name == document.name) {
+            Some(known) => known.add_queues(document),
+            None => documents.push(document.clone()),
+        }
+    }
     let order: Vec<&String> =
         readings.iter().take(1).flat_map(|reading| &reading.counters).map(|(name, _)| name).collect();
     documents.sort_by_key(|document| order.iter().position(|name| **name == document.name).unwrap_or(usize::MAX));
@@ -244,32 +251,42 @@ pub(crate) fn vlans(views: &[View<Switch>]) -> Result<Vec<VlanDocument>, Control
     Ok(sums.into_iter().map(document).collect())
 }
 
-/// Latency of packets whose ports are of one worker.
+/// Latency of packets that one worker got and sent.
 pub(crate) fn latency(views: &[View<Switch>]) -> Result<Vec<LatencyDocument>, ControlError> {
-    let mut rows = Vec::new();
+    let mut sums: BTreeMap<(PortIndex, PortIndex), (String, String, CoarseHistogram)> = BTreeMap::new();
     for view in views {
-        rows.extend(view.call(|worker| latency_of(&worker.datapath))?);
+        for (pair, names, histogram) in view.call(|worker| latency_of(&worker.datapath))? {
+            let sum = sums.entry(pair).or_insert_with(|| (names.0, names.1, CoarseHistogram::default()));
+            sum.2.merge(&histogram);
+        }
     }
-    Ok(rows)
+    Ok(sums.into_values().map(latency_document).collect())
 }
 
-fn latency_of(switch: &Switch) -> Vec<LatencyDocument> {
+fn latency_document((from, to, histogram): (String, String, CoarseHistogram)) -> LatencyDocument {
+    let percentile = |percent: f64| histogram.percentile_ns(percent).unwrap_or(0);
+    LatencyDocument {
+        from,
+        to,
+        packets: histogram.count(),
+        p50_ns: percentile(50.0),
+        p99_ns: percentile(99.0),
+        p999_ns: percentile(99.9),
+        max_ns: histogram.max_ns().unwrap_or(0),
+    }
+}
+
+/// The pairs of ports between which the worker sent packets.
+type Pair = ((PortIndex, PortIndex), (String, String), CoarseHistogram);
+
+fn latency_of(switch: &Switch) -> Vec<Pair> {
     let ports = switch.named_ports();
     let pairs = ports.iter().flat_map(|from| ports.iter().map(move |to| (from, to)));
-    let document = |((from, from_name), (to, to_name)): (&(PortIndex, String), &(PortIndex, String))| {
+    let latency = |((from, from_name), (to, to_name)): (&(PortIndex, String), &(PortIndex, String))| {
         let histogram = switch.latency(*from, *to).filter(|histogram| histogram.count() > 0)?;
-        let percentile = |percent: f64| histogram.percentile_ns(percent).unwrap_or(0);
-        Some(LatencyDocument {
-            from: from_name.clone(),
-            to: to_name.clone(),
-            packets: histogram.count(),
-            p50_ns: percentile(50.0),
-            p99_ns: percentile(99.0),
-            p999_ns: percentile(99.9),
-            max_ns: histogram.max_ns().unwrap_or(0),
-        })
+        Some(((*from, *to), (from_name.clone(), to_name.clone()), histogram.clone()))
     };
-    pairs.filter_map(document).collect()
+    pairs.filter_map(latency).collect()
 }
 
 /// Drops of the engine, by port; those of the ports themselves are added by the caller.

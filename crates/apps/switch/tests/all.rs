@@ -6,4 +6,5 @@ mod control;
 mod directions;
 mod inline;
 mod pipes;
+mod queues;
 mod workers;

@@ -210,4 +210,6 @@ fn settings_of_a_port_hold_for_packets_from_other_workers() {
 #[test]
 fn a_file_names_cores() {
     assert_eq!(config::Config::parse("cores = [0, 1]\n[[port]]\nspec = \"null:\"\n").unwrap().cores, [0, 1]);
+    assert_eq!(config::Config::parse("queues = 4\n").unwrap().queues.map(std::num::NonZeroU32::get), Some(4));
+    assert!(config::Config::parse("queues = 0\n").is_err());
 }

@@ -29,7 +29,9 @@ pub(crate) struct Named {
     pub(crate) settings: Option<PortSettings>,
     /// What the workers still have of it: itself, and ends of rings.
     pub(crate) bindings: usize,
-    /// It was removed, and rings are left.
+    /// Workers that have queues of it.
+    pub(crate) workers: usize,
+    /// It was removed, and rings are left, or queues of other workers.
     pub(crate) gone: bool,
 }
 
@@ -72,7 +74,7 @@ impl Names {
         if number == self.0.len() {
             self.0.push(None);
         }
-        self.0[number] = Some(Named { name: name.into(), settings: None, bindings: 0, gone: false });
+        self.0[number] = Some(Named { name: name.into(), settings: None, bindings: 0, workers: 0, gone: false });
         number
     }
 

@@ -131,6 +131,13 @@ impl PortSettings {
         }
         Ok(())
     }
+
+    /// Whether a port of which several workers have queues may have these. Each would let the whole of a limit pass.
+    pub(crate) fn check_divided(&self) -> Result<(), SettingsError> {
+        let storm = &self.storm;
+        let limits = [self.rate_bits, self.rate_packets, storm.unknown, storm.broadcast, storm.multicast];
+        if limits.iter().any(Option::is_some) { Err(SettingsError::LimitOfQueues) } else { Ok(()) }
+    }
 }
 
 /// A wrong setting of a port or a mirror.
@@ -173,6 +180,11 @@ pub enum SettingsError {
         /// The port.
         port: PortIndex,
     },
+    /// Limits count at one place, and several workers have queues of the port.
+    #[error(
+        "a port whose queues several workers serve has no limits of rates; start the switch without --queues for it to have some"
+    )]
+    LimitOfQueues,
     /// All places of the address in the MAC table are taken by other static entries.
     #[error("no place is left in the MAC table for a static entry; start the switch with a larger table")]
     TableFull,

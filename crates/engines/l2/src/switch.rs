@@ -116,6 +116,9 @@ impl Switch {
     /// Changes a port's settings. Its counters, addresses and waiting packets stay; its limits start afresh.
     pub fn set_port(&mut self, port: PortIndex, settings: PortSettings) -> Result<(), SettingsError> {
         settings.check()?;
+        if self.is_divided(port) {
+            settings.check_divided()?;
+        }
         let member = self.member_mut(port).ok_or(SettingsError::NoPort { port })?;
         let gate = Gate::of(&settings);
         member.limits = Limits::new(&settings);

@@ -1,4 +1,4 @@
-//! A switch that several workers serve, each its own ports.
+//! A switch that several workers serve, each its own ports, or its own queues of a port that has several.
 //!
 //! ```text
 //! worker 0: [ Switch ]  port a: its number is 0        queue of a --> port a
@@ -34,25 +34,28 @@ impl Switch {
         Ok(other)
     }
 
-    /// Adds a port of this worker. Returns the number that the worker gives it, the lowest that is free.
+    /// Adds a port of this worker, or its queues of a port of which other workers have queues already. Returns the number that the worker gives
+    /// it, the lowest that is free.
     ///
     /// # Errors
-    /// A setting is wrong, or the switch has as many ports as it was made for.
+    /// A setting is wrong, or the switch has as many ports as it was made for, or a port whose queues several workers have is to have limits.
     pub fn add_named_port(&mut self, name: &str, settings: PortSettings) -> Result<PortIndex, SettingsError> {
         settings.check()?;
         let names = self.names.clone();
         let mut ports = names.lock();
         let number = ports.number_of(name);
-        let added = self.add_member(number, settings.clone());
+        let divided = ports.get_mut(number).is_some_and(|port| port.workers > 0);
+        let added = if divided { settings.check_divided() } else { Ok(()) }
+            .and_then(|()| self.add_member(number, settings.clone()));
         let Some(port) = ports.get_mut(number) else {
             return Err(SettingsError::NoPort { port: PortIndex(number as u16) });
         };
         if let Err(error) = added {
-            port.gone = true;
+            port.gone |= port.workers == 0;
             ports.release(number, 0);
             return Err(error);
         }
-        (port.settings, port.bindings) = (Some(settings), port.bindings + 1);
+        (port.settings, port.bindings, port.workers) = (Some(settings), port.bindings + 1, port.workers + 1);
         Ok(self.bind(Binding { port: number as u16, kind: BindingKind::Port }))
     }
 
@@ -120,6 +123,11 @@ impl Switch {
         }
     }
 
+    /// True if several workers have queues of the port.
+    pub(crate) fn is_divided(&self, port: PortIndex) -> bool {
+        self.names.lock().get_mut(usize::from(port.0)).is_some_and(|named| named.workers > 1)
+    }
+
     #[inline]
     pub(crate) fn binding(&self, index: PortIndex) -> Option<Binding> {
         *self.bindings.get(usize::from(index.0))?
@@ -154,6 +162,7 @@ impl Switch {
         let mut ports = self.names.lock();
         if let Some(named) = ports.get_mut(usize::from(port.0)) {
             named.gone |= gone;
+            named.workers -= usize::from(gone).min(named.workers);
         }
         ports.release(usize::from(port.0), 1);
     }

@@ -1,6 +1,6 @@
 //! Actions and instructions (sections 7.2.4 and 7.2.5).
 
-use crate::{Field, PortNumber};
+use crate::{ExperimenterField, ExperimenterPart, Field, PortNumber};
 
 /// An action on a packet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -42,6 +42,10 @@ pub enum Action {
     PushPbb(u16),
     /// Removes the outermost PBB service tag.
     PopPbb,
+    /// Sets a field that the specification does not define. Switches refuse it.
+    SetExperimenterField(Box<ExperimenterField>),
+    /// An experimenter's action. Switches refuse it.
+    Experimenter(Box<ExperimenterPart>),
 }
 
 /// An instruction of a flow entry.
@@ -64,6 +68,8 @@ pub enum Instruction {
     ClearActions,
     /// Sends the packet through a meter.
     Meter(u32),
+    /// An experimenter's instruction. Switches refuse it.
+    Experimenter(Box<ExperimenterPart>),
 }
 
 impl Action {
@@ -83,9 +89,10 @@ impl Action {
             Action::Group(_) => 22,
             Action::SetNwTtl(_) => 23,
             Action::DecNwTtl => 24,
-            Action::SetField(..) => 25,
+            Action::SetField(..) | Action::SetExperimenterField(_) => 25,
             Action::PushPbb(_) => 26,
             Action::PopPbb => 27,
+            Action::Experimenter(_) => 0xffff,
         }
     }
 }
@@ -100,6 +107,7 @@ impl Instruction {
             Instruction::ApplyActions(_) => 4,
             Instruction::ClearActions => 5,
             Instruction::Meter(_) => 6,
+            Instruction::Experimenter(_) => 0xffff,
         }
     }
 }

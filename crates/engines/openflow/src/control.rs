@@ -1,4 +1,4 @@
-//! Messages of the connection itself: hello, errors, experimenters, roles (sections 7.3.9, 7.4.4, 7.5).
+//! Messages of the connection itself: hello, errors, roles (sections 7.3.9, 7.4.4, 7.5).
 
 use crate::{ControllerRole, ErrorKind};
 
@@ -26,17 +26,6 @@ impl ErrorMessage {
     pub fn error(&self) -> Option<ErrorKind> {
         ErrorKind::from_numbers(self.kind, self.code)
     }
-}
-
-/// `OFPT_EXPERIMENTER`, and multipart messages of experimenters.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Experimenter {
-    /// Number of the experimenter.
-    pub experimenter: u32,
-    /// The experimenter's type of the message.
-    pub kind: u32,
-    /// The experimenter's data.
-    pub data: Vec<u8>,
 }
 
 /// `OFPT_ROLE_REQUEST` and `OFPT_ROLE_REPLY`.

@@ -9,6 +9,7 @@ mod codec;
 mod config;
 mod control;
 mod error;
+mod experimenter;
 mod field;
 mod flow;
 mod group;
@@ -29,8 +30,9 @@ pub use codec::{
     ReplyPart, RequestPart, TooLong, VERSION, decode, encode, oxm_header,
 };
 pub use config::{AsyncConfig, ControllerRole, Fragments, SwitchConfig};
-pub use control::{ErrorMessage, Experimenter, Hello, QueueConfigReply, RoleMessage, TableMod};
+pub use control::{ErrorMessage, Hello, QueueConfigReply, RoleMessage, TableMod};
 pub use error::{ErrorKind, OfError};
+pub use experimenter::{Experimenter, ExperimenterField, ExperimenterPart};
 pub use field::Field;
 pub use flow::{FlowCommand, FlowFilter, FlowFlags, FlowMod, FlowRemoved, FlowRemovedReason};
 pub use group::{Bucket, GroupCommand, GroupKind, GroupMod};

@@ -1,6 +1,6 @@
 //! Matches: values of fields, with masks.
 
-use crate::Field;
+use crate::{ExperimenterField, Field};
 
 /// What a match wants of one field. Values are numbers in host order; an address is the number that its bytes make, first byte highest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -34,9 +34,16 @@ impl FieldMatch {
 pub struct Match {
     /// The fields.
     pub fields: Vec<FieldMatch>,
+    /// Fields that the specification does not define, each behind so many of `fields`. Switches refuse a match that has some.
+    pub experimenter_fields: Vec<(usize, ExperimenterField)>,
 }
 
 impl Match {
+    /// A match of these fields.
+    pub const fn new(fields: Vec<FieldMatch>) -> Match {
+        Match { fields, experimenter_fields: Vec::new() }
+    }
+
     /// What the match wants of `field`.
     pub fn get(&self, field: Field) -> Option<&FieldMatch> {
         self.fields.iter().find(|wanted| wanted.field == field)

@@ -1,5 +1,7 @@
 //! Meters (section 7.3.4.4).
 
+use crate::ExperimenterPart;
+
 /// Command of a [`MeterMod`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
@@ -35,16 +37,18 @@ impl MeterFlags {
 }
 
 /// What a band does with packets above its rate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum BandKind {
     /// Drops them.
     Drop,
     /// Raises their drop precedence in the DSCP by so many levels.
     DscpRemark(u8),
+    /// What an experimenter knows. Switches refuse it.
+    Experimenter(Box<ExperimenterPart>),
 }
 
 /// A band of a meter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Band {
     /// What it does.
     pub kind: BandKind,

@@ -2,7 +2,8 @@
 
 use crate::TableFeatures;
 use crate::{
-    Band, Bucket, FlowFilter, FlowFlags, GroupKind, Instruction, Match, MeterFlags, PortDescription, PortNumber,
+    Band, Bucket, ExperimenterPart, FlowFilter, FlowFlags, GroupKind, Instruction, Match, MeterFlags, PortDescription,
+    PortNumber,
 };
 
 /// What a controller asks (`OFPT_MULTIPART_REQUEST`).
@@ -173,7 +174,7 @@ pub struct PortStats {
 }
 
 /// A queue of a port (`OFPT_QUEUE_GET_CONFIG_REPLY`). Rates are tenths of a percent of the port's rate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueConfig {
     /// The port.
     pub port: PortNumber,
@@ -183,6 +184,8 @@ pub struct QueueConfig {
     pub min_rate: Option<u16>,
     /// Highest rate.
     pub max_rate: Option<u16>,
+    /// Properties of experimenters.
+    pub experimenters: Vec<ExperimenterPart>,
 }
 
 /// Counters of a queue.

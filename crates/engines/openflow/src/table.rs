@@ -1,5 +1,7 @@
 //! Features of tables (section 7.3.5.5).
 
+use crate::Experimenter;
+
 /// What a table can do, as a request sets it and a reply says it (`ofp_table_features`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableFeatures {
@@ -39,4 +41,6 @@ pub struct TableProperties {
     pub write_set_fields: [Option<Vec<u32>>; 2],
     /// Fields that applied actions can set, as OXM headers.
     pub apply_set_fields: [Option<Vec<u32>>; 2],
+    /// Properties of experimenters, in any number. Switches refuse them.
+    pub experimenters: [Vec<Experimenter>; 2],
 }

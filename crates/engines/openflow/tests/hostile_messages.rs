@@ -8,9 +8,10 @@ mod openflow_session;
 
 use linerate_openflow::text::{parse_flow, parse_group, parse_meter};
 use linerate_openflow::{
-    AsyncConfig, ControllerRole, FlowCommand, GroupCommand, Hello, Message, MeterCommand, MultipartReply,
-    MultipartRequest, NO_BUFFER, PacketIn, PacketInReason, PacketOut, Part, PortConfig, PortDescription, PortMod,
-    PortNumber, PortState, RoleMessage, SwitchConfig, TableFeatures, TableProperties, encode,
+    Action, AsyncConfig, ControllerRole, ExperimenterField, ExperimenterPart, FlowCommand, FlowMod, GroupCommand,
+    Hello, Instruction, Message, MeterCommand, MultipartReply, MultipartRequest, NO_BUFFER, PacketIn, PacketInReason,
+    PacketOut, Part, PortConfig, PortDescription, PortMod, PortNumber, PortState, RoleMessage, SwitchConfig,
+    TableFeatures, TableProperties, encode,
 };
 
 /// Messages that have every kind of part.
@@ -91,7 +92,21 @@ fn samples() -> Vec<Message> {
         Message::MultipartReply(Part { more: true, body: Ok(MultipartReply::PortDescription(vec![port])) }),
         Message::PacketIn(packet_in),
         Message::BarrierRequest,
+        Message::FlowMod(of_experimenters(flow("priority=1,in_port=1,actions=output:2"))),
     ]
+}
+
+/// The entry, with every part that an experimenter may add.
+fn of_experimenters(mut add: FlowMod) -> FlowMod {
+    let part = Box::new(ExperimenterPart { experimenter: 0x2320, data: [0, 0x2a, 0, 0, 0, 0, 0, 0].into() });
+    let field = ExperimenterField { class: 1, number: 0, masked: true, data: [0, 0, 0, 5, 0, 0, 0, 7].into() };
+    add.matching.experimenter_fields = vec![(0, field.clone()), (1, field.clone())];
+    add.instructions.push(Instruction::WriteActions(vec![
+        Action::SetExperimenterField(Box::new(field)),
+        Action::Experimenter(part.clone()),
+    ]));
+    add.instructions.push(Instruction::Experimenter(part));
+    add
 }
 
 fn bytes(message: &Message) -> Vec<u8> {

@@ -22,6 +22,8 @@ fn place(action: &Action) -> u8 {
         Action::SetQueue(_) => 13,
         Action::Group(_) => 14,
         Action::Output { .. } => 15,
+        // Never in a set: entries with such actions are refused.
+        Action::SetExperimenterField(_) | Action::Experimenter(_) => 16,
     }
 }
 

@@ -37,6 +37,8 @@ impl Instructions {
                 Instruction::WriteActions(actions) => by_kind.write = actions.as_slice().into(),
                 Instruction::WriteMetadata { metadata, mask } => by_kind.metadata = Some((*metadata & *mask, *mask)),
                 Instruction::GotoTable(table) => by_kind.goto = Some(*table),
+                // Refused before an entry has it.
+                Instruction::Experimenter(_) => {}
             }
         }
         by_kind.changes = by_kind.apply.iter().any(changes_fields);

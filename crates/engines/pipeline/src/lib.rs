@@ -31,3 +31,4 @@ pub use switch::{
     Event, FlowDump, GROUPS_MAX, PortError, PortSettings, Saved, Switch, SwitchOptions, Totals, TraceStep, TracedEntry,
     saved_flow,
 };
+pub use tally::WorkerTotals;

@@ -47,7 +47,7 @@ pub(crate) enum Metered {
 impl MeterView {
     pub(crate) fn new(flags: MeterFlags, bands: &[Band], workers: usize) -> MeterView {
         let counts_packets = flags.has(MeterFlags::PKTPS);
-        let view = |band: &Band| BandView::new(*band, flags, counts_packets, workers);
+        let view = |band: &Band| BandView::new(band.clone(), flags, counts_packets, workers);
         MeterView { counts_packets, bands: bands.iter().map(view).collect(), tally: PerWorker::new(workers) }
     }
 
@@ -63,9 +63,11 @@ impl MeterView {
         let exceeded = self.bands.iter().filter(|band| !band.conforms(amount, now_ns));
         let Some(band) = exceeded.max_by_key(|band| band.rate) else { return Metered::Pass };
         band.tally.of(worker).add(1, bytes);
-        match band.band.kind {
+        match &band.band.kind {
             BandKind::Drop => Metered::Drop,
-            BandKind::DscpRemark(levels) => Metered::Remark(levels),
+            BandKind::DscpRemark(levels) => Metered::Remark(*levels),
+            // Refused before a meter has it.
+            BandKind::Experimenter(_) => Metered::Pass,
         }
     }
 }

@@ -108,6 +108,30 @@ pub(crate) struct Account {
     pub(crate) drops: Drops,
 }
 
+/// What one worker did with packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WorkerTotals {
+    /// Packets that arrived by its ports.
+    pub received: u64,
+    /// Packets that its ports took.
+    pub sent: u64,
+    /// Packets that went to the workers of their ports.
+    pub handed_over: u64,
+    /// Packets that came from other workers.
+    pub taken_over: u64,
+}
+
+impl Account {
+    pub(crate) fn worker_totals(&self) -> WorkerTotals {
+        WorkerTotals {
+            received: self.received.packets.read(),
+            sent: self.sent.read(),
+            handed_over: self.handed_over.read(),
+            taken_over: self.taken_over.read(),
+        }
+    }
+}
+
 /// Packets by the reason why they were dropped.
 #[derive(Debug)]
 pub(crate) struct Drops([Tally; DropReason::COUNT]);

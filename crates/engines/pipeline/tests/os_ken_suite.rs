@@ -80,7 +80,7 @@ fn match_of(fields: &Value) -> Match {
         value: number(&one[1]),
         mask: (!one[2].is_null()).then(|| number(&one[2])),
     });
-    Match { fields: fields.collect() }
+    Match::new(fields.collect())
 }
 
 fn action(step: &Value) -> Action {

@@ -119,7 +119,7 @@ fn an_absent_field_matches_nothing() {
             let key = headers.key(&packet, &FIELDS);
             for field in Field::all().filter(|field| !found.contains_key(field)) {
                 for mask in [1, field.full_mask()] {
-                    let wanted = Match { fields: vec![FieldMatch { field, value: 0, mask: Some(mask) }] };
+                    let wanted = Match::new(vec![FieldMatch { field, value: 0, mask: Some(mask) }]);
                     let (value, mask) = compile_match(&wanted);
                     assert!(!Rule { value, mask, priority: 0, id: 0 }.matches(&key), "seed {seed}: {field:?}");
                 }

@@ -1,14 +1,52 @@
 //! A card's RSS key by which both directions of a flow get the same queue, for a time.
+//!
+//! A card keeps its key when the process that changed it is killed. So the key that it had is noted in a file before the change, which is locked
+//! while the process lives: whoever opens the interface next and can lock the file finds a card that was left with the other key, and gives it
+//! its own back.
 
-use std::io;
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 
 use linerate_sys::netdev::Netdev;
 use linerate_sys::rss::Rss;
 
+/// Where keys are noted: only root changes them, and nothing of it outlives the host's uptime, as the cards' keys do not.
+const FOLDER: &str = "/run/linerate";
+/// Longest key that is believed; those of drivers have 40 or 52 bytes.
+const KEY_BYTES_MAX: usize = 1024;
+
 /// A card with another key than it had. Dropping it gives the card its key back.
-pub(crate) struct SymmetricKey {
-    device: Netdev,
+pub(crate) struct SymmetricKey<C: Card = Netdev> {
+    card: C,
     before: Vec<u8>,
+    /// `None` where there is no folder to note it in.
+    note: Option<Note>,
+}
+
+/// What has an RSS key.
+pub(crate) trait Card {
+    /// Its name in the namespace of the thread.
+    fn name(&self) -> &str;
+    /// As [`Netdev::rss`].
+    fn rss(&self) -> io::Result<Option<Rss>>;
+    /// As [`Netdev::set_rss_key`].
+    fn set_key(&self, key: &[u8]) -> io::Result<()>;
+}
+
+impl Card for Netdev {
+    fn name(&self) -> &str {
+        Netdev::name(self)
+    }
+
+    fn rss(&self) -> io::Result<Option<Rss>> {
+        Netdev::rss(self)
+    }
+
+    fn set_key(&self, key: &[u8]) -> io::Result<()> {
+        self.set_rss_key(key)
+    }
 }
 
 impl SymmetricKey {
@@ -16,20 +54,202 @@ impl SymmetricKey {
     ///
     /// # Errors
     /// `Unsupported` where the driver has no RSS or takes no key, `EPERM` without CAP_NET_ADMIN.
-    pub(crate) fn hold(device: Netdev) -> io::Result<Option<SymmetricKey>> {
-        let now = device.rss()?;
+    pub(crate) fn hold(card: Netdev) -> io::Result<Option<SymmetricKey>> {
+        SymmetricKey::hold_in(Path::new(FOLDER), card)
+    }
+
+    /// Gives a card its key back that a killed process left with another one.
+    ///
+    /// # Errors
+    /// As [`SymmetricKey::hold`].
+    pub(crate) fn restore(card: &Netdev) -> io::Result<()> {
+        restore_in(Path::new(FOLDER), card)
+    }
+}
+
+impl<C: Card> SymmetricKey<C> {
+    fn hold_in(folder: &Path, card: C) -> io::Result<Option<SymmetricKey<C>>> {
+        restore_in(folder, &card)?;
+        let now = card.rss()?;
         if now.as_ref().is_some_and(Rss::is_symmetric) {
             return Ok(None);
         }
         let before = now.map(|rss| rss.key).unwrap_or_default();
-        device.set_rss_key(&Rss::symmetric_key(before.len()))?;
-        Ok(Some(SymmetricKey { device, before }))
+        // Without a note the card is changed all the same; it keeps the key if the process is killed.
+        let note = Note::lock(folder, card.name(), true).filter(|note| note.write(&before).is_ok());
+        let key = Rss::symmetric_key(before.len());
+        if let Err(error) = card.set_key(&key) {
+            note.iter().for_each(Note::remove);
+            return Err(error);
+        }
+        Ok(Some(SymmetricKey { card, before, note }))
     }
 }
 
-impl Drop for SymmetricKey {
+impl<C: Card> Drop for SymmetricKey<C> {
     fn drop(&mut self) {
         // A card that is gone needs none.
-        let _ = self.device.set_rss_key(&self.before);
+        let _ = self.card.set_key(&self.before);
+        self.note.iter().for_each(Note::remove);
+    }
+}
+
+/// Gives the card the key that is noted, unless somebody chose another one meanwhile, and forgets it. Where a process
+/// holds the note, the card is that process's.
+fn restore_in(folder: &Path, card: &impl Card) -> io::Result<()> {
+    let Some(note) = Note::lock(folder, card.name(), false) else { return Ok(()) };
+    let before = note.read().unwrap_or_default();
+    let now = card.rss()?.unwrap_or_default();
+    if !before.is_empty() && now.key.len() == before.len() && now.key == Rss::symmetric_key(before.len()) {
+        card.set_key(&before)?;
+    }
+    note.remove();
+    Ok(())
+}
+
+/// A file that holds the key that a card had, locked by this process.
+struct Note {
+    file: File,
+    path: PathBuf,
+}
+
+impl Note {
+    /// The note about an interface; `None` if there is none and none is to be made, if it cannot be, or if another process holds it.
+    fn lock(folder: &Path, interface: &str, make: bool) -> Option<Note> {
+        // Interfaces of other namespaces have the same names.
+        let namespace = std::fs::metadata("/proc/thread-self/ns/net").ok()?.ino();
+        let path = folder.join(format!("rss-key-{namespace}-{interface}"));
+        if make {
+            DirBuilder::new().recursive(true).mode(0o700).create(folder).ok()?;
+        }
+        let file =
+            OpenOptions::new().read(true).write(true).create(make).truncate(false).mode(0o600).open(&path).ok()?;
+        file.try_lock().ok()?;
+        let note = Note { file, path };
+        // Whoever held it has removed it meanwhile.
+        note.is_there().then_some(note)
+    }
+
+    fn is_there(&self) -> bool {
+        let known = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
+        let here = self.file.metadata().map(known);
+        here.is_ok_and(|here| std::fs::metadata(&self.path).map(known).is_ok_and(|there| there == here))
+    }
+
+    fn read(&self) -> io::Result<Vec<u8>> {
+        let mut key = Vec::new();
+        (&self.file).take(KEY_BYTES_MAX as u64).read_to_end(&mut key)?;
+        Ok(key)
+    }
+
+    fn write(&self, key: &[u8]) -> io::Result<()> {
+        self.file.set_len(0)?;
+        (&self.file).write_all(key)
+    }
+
+    fn remove(&self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    use super::*;
+
+    /// A card whose key several can see.
+    #[derive(Clone)]
+    struct Made(Rc<RefCell<Vec<u8>>>);
+
+    impl Card for Made {
+        fn name(&self) -> &str {
+            "eth7"
+        }
+
+        fn rss(&self) -> io::Result<Option<Rss>> {
+            Ok(Some(Rss { functions: 1, key: self.0.borrow().clone(), table: vec![0, 1], ..Rss::default() }))
+        }
+
+        fn set_key(&self, key: &[u8]) -> io::Result<()> {
+            *self.0.borrow_mut() = key.to_vec();
+            Ok(())
+        }
+    }
+
+    /// A key that is no repetition.
+    const OWN: [u8; 40] = {
+        let mut key = [0; 40];
+        let mut at = 0;
+        while at < 40 {
+            key[at] = at as u8;
+            at += 1;
+        }
+        key
+    };
+
+    fn card() -> Made {
+        Made(Rc::new(RefCell::new(OWN.to_vec())))
+    }
+
+    fn key(card: &Made) -> Vec<u8> {
+        card.0.borrow().clone()
+    }
+
+    fn notes(folder: &Path) -> usize {
+        std::fs::read_dir(folder).unwrap().count()
+    }
+
+    /// As after kill -9: the lock is gone with the process, and nothing else.
+    fn kill(held: SymmetricKey<Made>) {
+        let mut held = std::mem::ManuallyDrop::new(held);
+        drop(held.note.take());
+    }
+
+    #[test]
+    fn the_key_comes_back_with_the_end() {
+        let (folder, card) = (tempfile::tempdir().unwrap(), card());
+        let held = SymmetricKey::hold_in(folder.path(), card.clone()).unwrap().unwrap();
+        assert_eq!((key(&card), notes(folder.path())), (Rss::symmetric_key(40), 1));
+        // Another process finds it held, and leaves it alone.
+        restore_in(folder.path(), &card).unwrap();
+        assert!(SymmetricKey::hold_in(folder.path(), card.clone()).unwrap().is_none());
+        assert_eq!((key(&card), notes(folder.path())), (Rss::symmetric_key(40), 1));
+        drop(held);
+        assert_eq!((key(&card), notes(folder.path())), (OWN.to_vec(), 0));
+    }
+
+    #[test]
+    fn the_next_start_restores_the_key_of_a_killed_process() {
+        let (folder, card) = (tempfile::tempdir().unwrap(), card());
+        kill(SymmetricKey::hold_in(folder.path(), card.clone()).unwrap().unwrap());
+        assert_eq!(key(&card), Rss::symmetric_key(40));
+        restore_in(folder.path(), &card).unwrap();
+        assert_eq!((key(&card), notes(folder.path())), (OWN.to_vec(), 0));
+        // One that wants the symmetric key again knows which one was the card's own.
+        kill(SymmetricKey::hold_in(folder.path(), card.clone()).unwrap().unwrap());
+        let held = SymmetricKey::hold_in(folder.path(), card.clone()).unwrap().unwrap();
+        assert_eq!(key(&card), Rss::symmetric_key(40));
+        drop(held);
+        assert_eq!((key(&card), notes(folder.path())), (OWN.to_vec(), 0));
+    }
+
+    #[test]
+    fn a_key_that_somebody_chose_meanwhile_stays() {
+        let (folder, card) = (tempfile::tempdir().unwrap(), card());
+        kill(SymmetricKey::hold_in(folder.path(), card.clone()).unwrap().unwrap());
+        card.set_key(&[9; 40]).unwrap();
+        restore_in(folder.path(), &card).unwrap();
+        assert_eq!((key(&card), notes(folder.path())), (vec![9; 40], 0));
+    }
+
+    #[test]
+    fn without_a_folder_the_key_changes_all_the_same() {
+        let card = card();
+        let held = SymmetricKey::hold_in(Path::new("/proc/no-folder"), card.clone()).unwrap().unwrap();
+        assert_eq!(key(&card), Rss::symmetric_key(40));
+        drop(held);
+        assert_eq!(key(&card), OWN);
     }
 }

@@ -26,7 +26,8 @@
 //! nothing takes up to N packets out of the device on its own core; see below), `queues=N` (N queues from `@queue` on), `tx_only` (no
 //! program is attached, CAP_NET_RAW is enough), `promisc=no` (do not take packets for other hardware addresses; the mode ends
 //! with the device, whatever ends the process), `symmetric` (while the device is open, the card has an RSS key that gives both directions
-//! of a flow the same queue; a driver without RSS, such as veth, is refused. After kill -9, `ethtool -X IF default` brings the old key back).
+//! of a flow the same queue; a driver without RSS, such as veth, is refused. After kill -9 the card keeps it until an `xdp:` port
+//! is opened on the interface again, which gives the card its own key back).
 //!
 //! Partial checksums, which a host leaves to a network card, are completed where a packet's checksum is the bare sum of its
 //! pseudo-header ([`linerate_wire::PartialChecksum`]); AF_XDP shows no mark of them. That costs some 50 instructions a packet, and

@@ -229,6 +229,8 @@ impl Opener<'_> {
     /// Gives the card a key by which both directions of a flow get one queue, until the device is closed.
     fn symmetric_key(&self, device: &Netdev) -> Result<Option<SymmetricKey>, OpenError> {
         if !self.request.symmetric {
+            // A process that was killed may have left another key than the card's own; one that cannot be restored stays for the next start.
+            let _ = SymmetricKey::restore(device);
             return Ok(None);
         }
         let own = Netdev::open(device.name()).and_then(SymmetricKey::hold);

@@ -94,6 +94,26 @@ impl<C: Default> PortDocument<C> {
         (self.port_rx_drops, self.port_tx_drops) = (stats.rx_drops, stats.tx_drops);
         self.queues = queues.into_iter().map(QueueDocument::from).collect();
     }
+
+    /// Adds what other queues of the same port counted, which another worker has.
+    pub fn add_queues(&mut self, other: &PortDocument<C>) {
+        add_drops(&mut self.port_rx_drops, &other.port_rx_drops);
+        add_drops(&mut self.port_tx_drops, &other.port_tx_drops);
+        self.queues.extend(other.queues.iter().cloned());
+        if self.state == "up" {
+            self.state.clone_from(&other.state);
+        }
+    }
+}
+
+/// Adds packets lost to those lost at the same place because of the same cause.
+fn add_drops(sum: &mut Vec<Drops>, others: &[Drops]) {
+    for other in others {
+        match sum.iter_mut().find(|known| known.place == other.place && known.cause == other.cause) {
+            Some(known) => known.packets += other.packets,
+            None => sum.push(other.clone()),
+        }
+    }
 }
 
 /// Documents of the ports by number, without the drops that only the ports themselves count, see [`add_port_stats`].

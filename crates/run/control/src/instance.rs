@@ -40,6 +40,8 @@ pub struct Setup<S: Service> {
     pub core: Option<usize>,
     /// Further workers: a datapath that shares what it must with the first one, and the core to pin it to.
     pub others: Vec<(S::Datapath, Option<usize>)>,
+    /// Queue pairs of each port, which are divided among the workers; without it what the port opens by itself, for one worker.
+    pub queues: Option<u32>,
     /// The instance ends when there was no port and no client for so long, in nanoseconds.
     pub idle_exit_ns: Option<u64>,
     /// Gets a line about each port that breaks, comes back, or was chosen for a bare interface.
@@ -124,7 +126,7 @@ pub fn start<S: Service>(
     setup: Setup<S>,
     configure: impl FnOnce(&mut S, &mut PortManager<S>) -> Result<(), StartError>,
 ) -> Result<Instance<S>, StartError> {
-    let Setup { lock, pool, datapath, service, core, others, idle_exit_ns, on_event } = setup;
+    let Setup { lock, pool, datapath, service, core, others, queues, idle_exit_ns, on_event } = setup;
     let listener = listen(lock.dir())?;
     let ((notifier, wakeup), (end, ended)) =
         notifier().and_then(|first| Ok((first, self::notifier()?))).map_err(io_error("a notifier"))?;
@@ -177,6 +179,7 @@ pub fn start<S: Service>(
     let ports = PortManager {
         view,
         others,
+        queues,
         rings: Vec::new(),
         pool,
         reopener: Reopener::default(),

@@ -20,6 +20,8 @@ pub struct PoolShape {
     pub specs: Vec<String>,
     /// Most ports at a time, those that are known included.
     pub ports_max: usize,
+    /// Queue pairs of each port: each queue of an interface has a ring to fill.
+    pub queues: usize,
     /// Longest packet in bytes, without FCS; `None`: as the interfaces have it.
     pub frame_len_max: Option<usize>,
 }
@@ -32,6 +34,7 @@ pub fn pool(shape: &PoolShape) -> Result<Pool, ControlError> {
     let specs: Vec<PortSpec> = shape.specs.iter().filter_map(|spec| spec.parse().ok()).collect();
     let interfaces = specs.iter().filter(|spec| linerate_ports::far_side(spec) == FarSide::Interface).count();
     let others = shape.ports_max.saturating_sub(interfaces);
+    let queues = shape.queues.max(1);
     let longest = shape.frame_len_max.unwrap_or_else(|| linerate_ports::len_max(&specs));
     if shape.frame_len_max.is_some() && longest > FRAME_LEN_MAX {
         let cause = format!("packets of {longest} bytes are too long for a frame");
@@ -39,14 +42,14 @@ pub fn pool(shape: &PoolShape) -> Result<Pool, ControlError> {
     }
     let frame_size = linerate_ports::frame_bytes(&specs, longest);
     let fitting = |frames: usize| frames.min(PORT_BYTES_MAX / frame_size);
-    let frames = fitting(FRAMES_INTERFACE) * interfaces + fitting(FRAMES_OTHER) * others;
+    let frames = fitting(FRAMES_INTERFACE) * interfaces * queues + fitting(FRAMES_OTHER) * others;
     let pool = Pool::new(PoolConfig { frames, frame_size });
     pool.map_err(|error| ControlError::new(error.to_string(), "fewer ports (--ports-max) need less"))
 }
 
-/// Opens a port. A port that listens takes the next peer after one that broke the protocol.
-pub(crate) fn open(spec: &str, pool: &Pool) -> Result<Opened, ControlError> {
-    opened(spec, &OpenOptions { on_corrupt: Some(OnCorrupt::NextPeer), ..OpenOptions::low_latency() }, pool)
+/// Opens a port, with so many queue pairs where its spec does not say. A port that listens takes the next peer after one that broke the protocol.
+pub(crate) fn open(spec: &str, queues: Option<u32>, pool: &Pool) -> Result<Opened, ControlError> {
+    opened(spec, &OpenOptions { queues, on_corrupt: Some(OnCorrupt::NextPeer), ..OpenOptions::low_latency() }, pool)
 }
 
 /// Opens a port that only gets packets: a file is written.
@@ -65,7 +68,7 @@ mod tests {
 
     fn shape(specs: &[&str]) -> PoolShape {
         let specs: Vec<String> = specs.iter().map(|spec| spec.to_string()).collect();
-        PoolShape { ports_max: specs.len().max(1), specs, frame_len_max: None }
+        PoolShape { ports_max: specs.len().max(1), specs, ..PoolShape::default() }
     }
 
     #[test]
@@ -96,11 +99,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let pool = Pool::new(PoolConfig::default()).unwrap();
         let survives = |options: &str| {
-            let port = open(&format!("memif:{}{options}", folder.path().join("x.sock").display()), &pool).unwrap();
+            let port =
+                open(&format!("memif:{}{options}", folder.path().join("x.sock").display()), None, &pool).unwrap();
             port.device.caps().survives_peers
         };
         assert!(survives(""));
         assert!(!survives(",corrupt=close") && !survives(",role=client"));
-        assert!(!open("null:", &pool).unwrap().device.caps().survives_peers);
+        assert!(!open("null:", None, &pool).unwrap().device.caps().survives_peers);
     }
 }

@@ -202,8 +202,11 @@ fn no_port(name: &str, names: &[String]) -> ControlError {
 pub struct PortManager<S: Service> {
     /// The first worker and its ports.
     pub view: View<S::Datapath>,
-    /// Further workers. Each port is one of the worker that had the fewest when it was opened; rings lead to it from the others.
+    /// Further workers. Each port is one of the worker that had the fewest when it was opened; rings lead to it from the others. Ports of several
+    /// queues are divided among the workers where `queues` says so.
     pub others: Vec<View<S::Datapath>>,
+    /// Queue pairs of each port, if they are divided among the workers.
+    pub(crate) queues: Option<u32>,
     /// Rings to a port, by its name: a worker and the number of the ring's end there.
     pub(crate) rings: Vec<(String, usize, PortIndex)>,
     /// The pool of all ports.
@@ -268,11 +271,11 @@ impl<S: Service> PortManager<S> {
 
     /// Opens a port and attaches it to the worker.
     pub(crate) fn open(&mut self, service: &mut S, config: PortConfig, memif: Option<u32>) -> Result<(), ControlError> {
-        let opened = opening::open(&config.spec, &self.pool)?;
+        let opened = opening::open(&config.spec, self.queues, &self.pool)?;
         if let Some(choice) = &opened.choice {
             self.events.note(&config.name(), choice);
         }
-        let ports = if S::STEERS {
+        let ports = if S::STEERS || self.queues.is_some() {
             linerate_ports::share_out(opened.device, self.views().count())
         } else {
             vec![opened.into_port()]
@@ -408,12 +411,30 @@ impl<S: Service> PortManager<S> {
             Ok(Some((config, caps)))
         })??;
         let Some((config, caps)) = changed else { return Ok(None) };
+        self.set_other_queues(name, &config, &caps)?;
         let views: Vec<&View<S::Datapath>> = self.views().collect();
         for (_, worker, ring) in self.rings.iter().filter(|(port, ..)| port == name) {
             let (ring, settings, caps) = (*ring, config.settings.clone(), caps.clone());
             views[*worker].call(move |worker| S::set_handoff(&mut worker.datapath, ring, &settings, &caps))??;
         }
         Ok(Some((config, caps)))
+    }
+
+    /// Changes the settings of a port at the workers that have further queues of it.
+    fn set_other_queues(&self, name: &str, config: &PortConfig, caps: &Caps) -> Result<(), ControlError> {
+        for view in self.views().filter(|view| view.table.index(name).is_some()).skip(1) {
+            let (table, config, caps) = (view.table.clone(), config.clone(), caps.clone());
+            view.call_for(name, move |worker, index| {
+                S::set_port(&mut worker.datapath, index, &config.settings, &caps)?;
+                table.change(index, |record| {
+                    if let Some(record) = record {
+                        record.config = config;
+                    }
+                });
+                Ok(())
+            })??;
+        }
+        Ok(())
     }
 
     /// Opens a memif port for a connection; returns its name and the reply.
@@ -425,7 +446,11 @@ impl<S: Service> PortManager<S> {
         }
         let id = (0..=u32::MAX).find(|id| !used.contains(id)).unwrap_or(0);
         let wrong = |error: SpecError| ControlError::new(error.to_string(), "");
-        let spec = linerate_ports::memif(&self.view.dir.memif()).with("id", &id.to_string()).map_err(wrong)?;
+        let mut spec = linerate_ports::memif(&self.view.dir.memif()).with("id", &id.to_string()).map_err(wrong)?;
+        if self.queues.is_some() {
+            // Its client has one queue; what left by another one would be lost.
+            spec = spec.with("queues", "1").map_err(wrong)?;
+        }
         let far_end = spec.clone().with("role", "client").map_err(wrong)?;
         let config = PortConfig { name: Some(name), spec: spec.to_string(), settings: Settings::new() };
         let name = self.add(service, config, Some(id))?;
@@ -447,11 +472,14 @@ impl<S: Service> PortManager<S> {
             }
             PortEvent::Lost { record, taken, loss } => {
                 let name = record.config.name();
-                self.close_rings(&name);
-                if S::STEERS {
-                    // Its other queues go with it: the workers that have them serve a part of the connections only.
-                    self.leave_queues(&name);
+                if matches!(loss, Loss::Left) && self.has_port(&name) || self.reopener.find(&name) {
+                    // The last of its queues says it, or one has said it.
+                    self.leaving.retain(|leaving| *leaving != name);
+                    return None;
                 }
+                self.close_rings(&name);
+                // Its other queues go with it: a part of the packets arrives by each.
+                self.leave_queues(&name);
                 let was_leaving = self.leaving.contains(&name);
                 self.leaving.retain(|leaving| *leaving != name);
                 let (why, broke) = match loss {

@@ -180,6 +180,7 @@ fn echo(folder: &Path, pool: &Pool, service: EchoService) -> Setup<EchoService> 
         service,
         core: None,
         others: Vec::new(),
+        queues: None,
         idle_exit_ns: None,
         on_event: Box::new(|_| {}),
     }

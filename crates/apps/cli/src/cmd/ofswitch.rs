@@ -1,5 +1,6 @@
 //! `linerate ofswitch`: the OpenFlow switch, and `linerate ofswitch ctl`, which talks to a running one.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -78,6 +79,10 @@ pub struct Args {
     /// CPU cores to pin workers to, one worker for each: 1, 1,2 or 0-3 [default: one worker, not pinned]
     #[arg(long, value_name = "LIST")]
     cores: Option<String>,
+    /// Queue pairs of each port, divided among the workers of --cores: what arrives by a queue goes through the tables on its worker, and leaves
+    /// by that worker's queues of the other port, flows in order. Not with [[queue]]s [default: what the port opens by itself, for one worker]
+    #[arg(long, value_name = "N")]
+    queues: Option<NonZeroU32>,
     /// Most entries of each flow table [default: 1000000]
     #[arg(long, value_name = "N")]
     table_size: Option<u32>,
@@ -158,6 +163,9 @@ fn switch(args: &Args) -> Result<bool, String> {
         print_json(&ended.snapshot);
     } else if !quiet {
         linerate_console::print(&text::account(&ended.snapshot));
+        if ended.snapshot.workers.len() > 1 {
+            linerate_console::print(&text::workers(&ended.snapshot));
+        }
     }
     if ended.frames_missing > 0 {
         note(&format!("{} frames did not come back; this is a bug of a port", ended.frames_missing));
@@ -187,6 +195,7 @@ fn config(args: &Args) -> Result<Config, String> {
     if let Some(list) = &args.cores {
         config.cores = linerate_console::cores::list_of(list)?;
     }
+    config.queue_pairs = args.queues.or(config.queue_pairs);
     config.name = args.name.clone().or(config.name);
     config.dpid = args.dpid.clone().map(SettingValue).or(config.dpid);
     config.fail_mode = args.fail_mode.clone().or(config.fail_mode);

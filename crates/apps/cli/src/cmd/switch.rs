@@ -1,5 +1,6 @@
 //! `linerate switch`: the software switch, and `linerate switch ctl`, which talks to a running one.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -26,6 +27,8 @@ Examples:
       an interface, a virtual machine and a VPP or DPDK program (memif), on a core of its own
   linerate switch --port a=eth1 --port b=eth2 --port c=vhost:/run/c.sock --cores 0,1
       on two cores, which serve the ports in turn (a and c, b) and have one MAC table
+  linerate switch --port a=eth1 --port b=eth2 --queues 4 --cores 0-3
+      four queue pairs of each port, each with a core, and one MAC table
   linerate switch ctl --name lab show ports           also: macs, stats, drops, vlans, latency, mirrors; --json
   linerate switch ctl --name lab add-port x=tap:x access=10
   linerate pkt-gen -i vale0:a -f rx & linerate pkt-gen -i vale0:b -f tx
@@ -72,9 +75,14 @@ pub struct Args {
     /// Name of the switch, and of its sockets [default: switch]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// CPU cores to pin workers to, one worker for each: 1, 1,2 or 0-3. Each port is served by one of them [default: one worker, not pinned]
+    /// CPU cores to pin workers to, one worker for each: 1, 1,2 or 0-3. Each port is served by one of them, unless --queues says otherwise
+    /// [default: one worker, not pinned]
     #[arg(long, value_name = "LIST")]
     cores: Option<String>,
+    /// Queue pairs of each port, divided among the workers of --cores: what arrives by a queue is decided on by its worker, and leaves by that
+    /// worker's queues of the other port, flows in order [default: what the port opens by itself, for one worker]
+    #[arg(long, value_name = "N")]
+    queues: Option<NonZeroU32>,
     /// Addresses that the MAC table holds, up to 1048576 [default: 8192]
     #[arg(long, value_name = "N")]
     table_size: Option<usize>,
@@ -196,6 +204,7 @@ fn config(args: &Args) -> Result<Config, String> {
     if let Some(list) = &args.cores {
         config.cores = linerate_console::cores::list_of(list)?;
     }
+    config.queues = args.queues.or(config.queues);
     config.table_size = args.table_size.or(config.table_size);
     config.ageing = args.ageing.clone().map(SettingValue).or(config.ageing);
     config.ports_max = args.ports_max.or(config.ports_max);

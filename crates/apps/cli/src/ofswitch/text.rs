@@ -6,7 +6,7 @@ use linerate_ofswitch::document::{
 };
 use linerate_report::units::{count, nanoseconds, pps};
 
-use crate::switch::text::{head, own_losses, port_queues, table};
+use crate::switch::text::{head, own_losses, port_queues, table, worker_table};
 
 /// Flow entries by table.
 pub fn flows(bridge: &str, flows: &[FlowDocument]) -> String {
@@ -284,6 +284,14 @@ pub fn account(snapshot: &Snapshot) -> String {
     lines.join("\n")
 }
 
+/// What each worker received, sent and handed over.
+pub fn workers(snapshot: &Snapshot) -> String {
+    worker_table(snapshot.workers.iter().map(|worker| {
+        let counts = [worker.received, worker.sent, worker.handed_over, worker.handed_in];
+        (&worker.worker, counts, &worker.ports[..])
+    }))
+}
+
 /// The account, tables, the cache and the workers.
 pub fn stats(snapshot: &Snapshot) -> String {
     let mut lines = vec![account(snapshot)];
@@ -297,7 +305,11 @@ pub fn stats(snapshot: &Snapshot) -> String {
     let entries: u64 = snapshot.tables.iter().map(|table| table.entries).sum();
     lines.push(format!("  flow entries: {} in {} tables", count(entries), snapshot.tables.len()));
     let share = |nanoseconds: u64| nanoseconds as f64 / 1e7 / snapshot.seconds.max(1e-9);
+    if snapshot.workers.len() > 1 {
+        lines.push(workers(snapshot));
+    }
     lines.extend(snapshot.workers.iter().map(|worker| {
+        let worker = &worker.worker;
         format!(
             "  worker{}: {:.1} % of a core, moving packets {:.1} % of the time, {} of {} rounds, {} sleeps; {} of {} frames free",
             worker.core.map_or(String::new(), |core| format!(" on core {core}")),

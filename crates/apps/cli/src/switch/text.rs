@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use linerate_console::tables::{QueueRow, queue_lines, uneven_queues};
-use linerate_control::QueueDocument;
+use linerate_control::{QueueDocument, WorkerDocument};
 use linerate_port::Drops;
 use linerate_report::units::{count, nanoseconds};
 use linerate_switch::document::{
@@ -173,13 +173,23 @@ pub fn stats(snapshot: &Snapshot) -> String {
 
 /// What each worker did.
 pub fn workers(snapshot: &Snapshot) -> String {
-    let mut rows = vec![head(&["  core", "received", "sent", "to others", "from others", "ports"])];
-    rows.extend(snapshot.workers.iter().map(|worker| {
-        let core = worker.worker.core.map_or("-".into(), |core| core.to_string());
-        let counts = [worker.received, worker.sent, worker.handed_over, worker.handed_in].map(count);
-        [core].into_iter().chain(counts).chain([worker.ports.join(" ")]).collect()
+    worker_table(snapshot.workers.iter().map(|worker| {
+        let counts = [worker.received, worker.sent, worker.handed_over, worker.handed_in];
+        (&worker.worker, counts, &worker.ports[..])
+    }))
+}
+
+/// A line for each worker: packets received, sent, handed over to others and by others, and its ports.
+pub(crate) fn worker_table<'a>(workers: impl Iterator<Item = (&'a WorkerDocument, [u64; 4], &'a [String])>) -> String {
+    let mut rows = vec![head(&["  core", "received", "sent", "to others", "from others", "CPU ns/packet", "ports"])];
+    rows.extend(workers.map(|(worker, counts, ports)| {
+        let core = worker.core.map_or("-".into(), |core| core.to_string());
+        // Of those that it touched.
+        let packets = counts[0] + counts[3];
+        let each = if packets > 0 { format!("{:.1}", worker.cpu_ns as f64 / packets as f64) } else { "-".into() };
+        [core].into_iter().chain(counts.map(count)).chain([each, ports.join(" ")]).collect()
     }));
-    table(rows, &[0, 1, 2, 3, 4])
+    table(rows, &[0, 1, 2, 3, 4, 5])
 }
 
 /// Addresses.

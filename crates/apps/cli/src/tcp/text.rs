@@ -9,6 +9,7 @@ use linerate_programs::load::{Account, LoadDocument, Times};
 use linerate_programs::serve::ServeDocument;
 use linerate_report::units::{bps, count, nanoseconds, percent};
 
+use crate::switch::text::port_queues;
 use linerate_bridge::account::{at, row};
 
 /// A second of a server: what follows the time.
@@ -154,6 +155,7 @@ fn packets(lines: &mut Vec<String>, packets: &PacketsDocument) {
     lines.push(row("sent", packets.sent, &format!("{} bytes", count(packets.sent_bytes))));
     lines.extend(packets.rx_drops.iter().map(|drop| row("rx missed", drop.packets, &at(drop))));
     lines.extend(packets.tx_drops.iter().map(|drop| row("dropped", drop.packets, &at(drop))));
+    port_queues(lines, &packets.port, &packets.queues);
 }
 
 /// What each of several cores did, and whether one has much more to do than others.

@@ -25,6 +25,15 @@ pub(super) fn check_packet_out(actions: &[Action]) -> Result<(), ErrorKind> {
     check_after(Protocols::anything(), actions, PortRules::PacketOut)
 }
 
+/// Refuses actions that only an experimenter knows, before anything else of them is checked: as if they could not be read.
+pub(super) fn refuse_experimenters(actions: &[Action]) -> Result<(), ErrorKind> {
+    actions.iter().try_for_each(|action| match action {
+        Action::Experimenter(_) => Err(ErrorKind::BadActionBadExperimenter),
+        Action::SetExperimenterField(_) => Err(ErrorKind::BadActionBadSetType),
+        _ => Ok(()),
+    })
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PortRules {
     Entry,
@@ -44,6 +53,8 @@ fn check_after(mut protocols: Protocols, actions: &[Action], ports: PortRules) -
 
 fn check_argument(action: &Action, ports: PortRules) -> Result<(), ErrorKind> {
     let (good, error) = match *action {
+        Action::Experimenter(_) => (false, ErrorKind::BadActionBadExperimenter),
+        Action::SetExperimenterField(_) => (false, ErrorKind::BadActionBadSetType),
         Action::Output { port, .. } => (is_output(port, ports), ErrorKind::BadActionBadOutPort),
         Action::Group(group) => (group <= GROUP_MAX, ErrorKind::BadActionBadOutGroup),
         Action::SetQueue(queue) => (queue != QUEUE_ANY, ErrorKind::BadActionBadQueue),

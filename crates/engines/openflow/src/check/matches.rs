@@ -8,6 +8,18 @@ const VID_PRESENT: u128 = 0x1000;
 impl FieldMatch {
     /// Checks value and mask by themselves: widths, value bits outside of the mask, VLAN IDs without `OFPVID_PRESENT`.
     pub fn check(&self) -> Result<(), ErrorKind> {
+        self.check_bits()?;
+        if self.field == Field::VlanVid {
+            let wants_untagged = self.effective_mask() & VID_PRESENT != 0 && self.value & VID_PRESENT == 0;
+            if wants_untagged && self.value != 0 {
+                return Err(ErrorKind::BadMatchBadValue);
+            }
+        }
+        Ok(())
+    }
+
+    /// As [`FieldMatch::check`], without the rule of VLAN IDs.
+    pub(crate) fn check_bits(&self) -> Result<(), ErrorKind> {
         let full = self.field.full_mask();
         if self.value & !full != 0 {
             return Err(ErrorKind::BadMatchBadValue);
@@ -20,18 +32,13 @@ impl FieldMatch {
                 return Err(ErrorKind::BadMatchBadWildcards);
             }
         }
-        if self.field == Field::VlanVid {
-            let wants_untagged = self.effective_mask() & VID_PRESENT != 0 && self.value & VID_PRESENT == 0;
-            if wants_untagged && self.value != 0 {
-                return Err(ErrorKind::BadMatchBadValue);
-            }
-        }
         Ok(())
     }
 }
 
 impl Match {
-    /// Checks fields by themselves, that none occurs twice, and that the match has each field's prerequisites, in any order.
+    /// Checks fields by themselves, that none occurs twice or is an experimenter's, and that the match has each field's prerequisites, in any
+    /// order.
     pub fn check(&self) -> Result<(), ErrorKind> {
         self.check_each()?;
         let protocols = Protocols::of(self);
@@ -52,7 +59,12 @@ impl Match {
         Ok(())
     }
 
+    /// Checks each field by itself, in the order of the message.
     fn check_each(&self) -> Result<(), ErrorKind> {
+        if let Some((place, _)) = self.experimenter_fields.first() {
+            self.fields.iter().take(*place).try_for_each(FieldMatch::check)?;
+            return Err(ErrorKind::BadMatchBadField);
+        }
         let mut seen = 0_u64;
         for wanted in &self.fields {
             wanted.check()?;

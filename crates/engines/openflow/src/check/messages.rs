@@ -1,13 +1,15 @@
 //! Rules of whole messages that need no state of the switch.
 
-use super::actions::{check_actions, check_packet_out, check_unplaced};
+use super::actions::{check_actions, check_packet_out, check_unplaced, refuse_experimenters};
 use crate::{
-    ErrorKind, FlowCommand, FlowFilter, FlowFlags, FlowMod, GroupCommand, GroupKind, GroupMod, Instruction, METER_ALL,
-    METER_CONTROLLER, METER_SLOWPATH, MeterCommand, MeterFlags, MeterMod, PacketOut, PortNumber, TABLE_ALL, TABLE_MAX,
+    BandKind, ErrorKind, FlowCommand, FlowFilter, FlowFlags, FlowMod, GroupCommand, GroupKind, GroupMod, Instruction,
+    METER_ALL, METER_CONTROLLER, METER_SLOWPATH, MeterCommand, MeterFlags, MeterMod, PacketOut, PortNumber, TABLE_ALL,
+    TABLE_MAX, TableFeatures,
 };
 
 impl FlowMod {
-    /// Checks table, flags, match, and, unless entries are deleted, instructions.
+    /// Checks table, flags, match, and, unless entries are deleted, instructions. Instructions that occur twice and parts of
+    /// experimenters are refused in any case.
     pub fn check(&self) -> Result<(), ErrorKind> {
         let deletes = matches!(self.command, FlowCommand::Delete | FlowCommand::DeleteStrict);
         if self.table == TABLE_ALL && !deletes {
@@ -17,6 +19,7 @@ impl FlowMod {
             return Err(ErrorKind::FlowModFailedBadFlags);
         }
         self.matching.check_in_order()?;
+        check_each_instruction(&self.instructions)?;
         if deletes { Ok(()) } else { self.check_instructions() }
     }
 
@@ -36,6 +39,24 @@ impl FlowMod {
     }
 }
 
+/// Whether each type of instruction occurs once, and none is an experimenter's, nor an action in it.
+fn check_each_instruction(instructions: &[Instruction]) -> Result<(), ErrorKind> {
+    let mut seen = 0_u8;
+    for instruction in instructions {
+        match instruction {
+            Instruction::Experimenter(_) => return Err(ErrorKind::BadInstructionBadExperimenter),
+            Instruction::WriteActions(actions) | Instruction::ApplyActions(actions) => refuse_experimenters(actions)?,
+            _ => {}
+        }
+        let bit = 1 << instruction.number();
+        if seen & bit != 0 {
+            return Err(ErrorKind::BadInstructionDupInst);
+        }
+        seen |= bit;
+    }
+    Ok(())
+}
+
 impl FlowFilter {
     /// Checks the match.
     pub fn check(&self) -> Result<(), ErrorKind> {
@@ -53,6 +74,7 @@ impl GroupMod {
         if self.group > Self::GROUP_MAX && !all {
             return Err(ErrorKind::GroupModFailedInvalidGroup);
         }
+        self.buckets.iter().try_for_each(|bucket| refuse_experimenters(&bucket.actions))?;
         if self.command == GroupCommand::Delete {
             return Ok(());
         }
@@ -67,8 +89,11 @@ impl MeterMod {
     /// Highest number of a meter (`OFPM_MAX`).
     const METER_MAX: u32 = 0xffff_0000;
 
-    /// Checks number and flags.
+    /// Checks number and flags, and that no band is an experimenter's.
     pub fn check(&self) -> Result<(), ErrorKind> {
+        if self.bands.iter().any(|band| matches!(band.kind, BandKind::Experimenter(_))) {
+            return Err(ErrorKind::MeterModFailedBadBand);
+        }
         let virtual_meter = matches!(self.meter, METER_SLOWPATH | METER_CONTROLLER)
             || (self.meter == METER_ALL && self.command == MeterCommand::Delete);
         if !virtual_meter && (self.meter == 0 || self.meter > Self::METER_MAX) {
@@ -82,11 +107,20 @@ impl MeterMod {
     }
 }
 
+impl TableFeatures {
+    /// Checks that no property is an experimenter's.
+    pub fn check(&self) -> Result<(), ErrorKind> {
+        let [matched, missed] = &self.properties.experimenters;
+        if matched.is_empty() && missed.is_empty() { Ok(()) } else { Err(ErrorKind::TableFeaturesFailedBadType) }
+    }
+}
+
 impl PacketOut {
     /// Checks the ingress port and the actions.
     ///
     /// [`PortNumber::ANY`] is taken for the controller, because Open vSwitch's tools name it where a packet came by no port.
     pub fn check(&self) -> Result<(), ErrorKind> {
+        refuse_experimenters(&self.actions)?;
         let known = matches!(self.in_port, PortNumber::CONTROLLER | PortNumber::LOCAL | PortNumber::ANY);
         if !known && (self.in_port.0 == 0 || self.in_port > PortNumber::MAX) {
             return Err(ErrorKind::BadRequestBadPort);

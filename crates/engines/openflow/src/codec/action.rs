@@ -1,6 +1,7 @@
 //! Actions on the wire (section 7.2.5).
 
-use super::oxm::{put_field, take_set_field};
+use super::experimenter::{put_experimenter_part, take_experimenter_part};
+use super::oxm::{SetField, put_experimenter_field, put_field, take_set_field};
 use super::wire::{Reader, Writer};
 use crate::{Action, ErrorKind, PortNumber};
 
@@ -33,7 +34,7 @@ fn take_action(reader: &mut Reader) -> Result<Action, ErrorKind> {
         0 => 16,
         11 | 12 | 15..=24 | 26 | 27 => 8,
         25 => return take_set_field_action(&mut body),
-        EXPERIMENTER => return Err(ErrorKind::BadActionBadExperimenter),
+        EXPERIMENTER => return Ok(Action::Experimenter(Box::new(take_experimenter_part(&mut body)?))),
         _ => return Err(ErrorKind::BadActionBadType),
     };
     if length != wanted_length {
@@ -61,43 +62,55 @@ fn take_action(reader: &mut Reader) -> Result<Action, ErrorKind> {
 const EXPERIMENTER: u16 = 0xffff;
 
 fn take_set_field_action(body: &mut Reader) -> Result<Action, ErrorKind> {
-    let (field, value) = take_set_field(body)?;
+    let set = take_set_field(body)?;
     if body.len() >= 8 {
         return Err(ErrorKind::BadActionBadSetLen);
     }
-    Ok(Action::SetField(field, value))
+    Ok(match set {
+        SetField::Basic(field, value) => Action::SetField(field, value),
+        SetField::Experimenter(field) => Action::SetExperimenterField(Box::new(field)),
+    })
 }
 
 fn put_action(out: &mut Vec<u8>, action: &Action) {
     let start = out.len();
     out.u16(action.number());
     out.u16(8);
-    match *action {
-        Action::Output { port, max_len } => {
+    match action {
+        &Action::Output { port, max_len } => {
             out.u32(port.0);
             out.u16(max_len);
             out.zeros(6);
             out.set_length(start + 2, start);
         }
-        Action::SetField(field, value) => {
+        &Action::SetField(field, value) => {
             put_field(out, field, value & field.full_mask(), None);
             out.pad_to_8(start);
             out.set_length(start + 2, start);
         }
         Action::SetMplsTtl(ttl) | Action::SetNwTtl(ttl) => {
-            out.u8(ttl);
+            out.u8(*ttl);
             out.zeros(3);
         }
         Action::PushVlan(kind) | Action::PushMpls(kind) | Action::PopMpls(kind) | Action::PushPbb(kind) => {
-            out.u16(kind);
+            out.u16(*kind);
             out.zeros(2);
         }
-        Action::SetQueue(number) | Action::Group(number) => out.u32(number),
+        Action::SetQueue(number) | Action::Group(number) => out.u32(*number),
         Action::CopyTtlOut
         | Action::CopyTtlIn
         | Action::DecMplsTtl
         | Action::PopVlan
         | Action::DecNwTtl
         | Action::PopPbb => out.zeros(4),
+        Action::SetExperimenterField(field) => {
+            put_experimenter_field(out, field);
+            out.pad_to_8(start);
+            out.set_length(start + 2, start);
+        }
+        Action::Experimenter(part) => {
+            put_experimenter_part(out, start, part);
+            out.set_length(start + 2, start);
+        }
     }
 }

@@ -1,21 +1,16 @@
 //! Instructions on the wire (section 7.2.4).
 
 use super::action::{put_actions, take_actions};
+use super::experimenter::{put_experimenter_part, take_experimenter_part};
 use super::wire::{Reader, Writer};
 use crate::{ErrorKind, Instruction};
 
-/// Reads instructions until the part ends. Each type may occur once.
+/// Reads instructions until the part ends.
 pub(super) fn take_instructions(reader: &mut Reader) -> Result<Vec<Instruction>, ErrorKind> {
     let mut instructions = Vec::new();
     let mut part = Reader::new(reader.rest(), ErrorKind::BadInstructionBadLen);
-    let mut seen = 0_u8;
     while !part.is_empty() {
         let instruction = take_instruction(&mut part)?;
-        let bit = 1 << instruction.number();
-        if seen & bit != 0 {
-            return Err(ErrorKind::BadInstructionDupInst);
-        }
-        seen |= bit;
         if instructions.is_empty() {
             instructions.reserve_exact(1 + usize::from(!part.is_empty()));
         }
@@ -41,7 +36,7 @@ pub(super) fn take_instruction(reader: &mut Reader) -> Result<Instruction, Error
         2 => 24,
         3 | 4 if length >= 8 => length,
         3 | 4 => return Err(ErrorKind::BadInstructionBadLen),
-        0xffff => return Err(ErrorKind::BadInstructionBadExperimenter),
+        0xffff => return Ok(Instruction::Experimenter(Box::new(take_experimenter_part(&mut body)?))),
         _ => return Err(ErrorKind::BadInstructionUnknownInst),
     };
     if length != wanted_length {
@@ -83,6 +78,7 @@ fn put_instruction(out: &mut Vec<u8>, instruction: &Instruction) {
         }
         Instruction::ClearActions => out.zeros(4),
         Instruction::Meter(meter) => out.u32(*meter),
+        Instruction::Experimenter(part) => put_experimenter_part(out, start, part),
     }
     out.set_length(start + 2, start);
 }

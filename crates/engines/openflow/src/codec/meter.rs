@@ -1,5 +1,6 @@
 //! Meters on the wire (sections 7.3.4.4 and 7.3.5.11 to 7.3.5.13).
 
+use super::experimenter::{put_experimenter_part, take_experimenter_part};
 use super::wire::{Reader, Writer};
 use crate::{
     Band, BandKind, BandStats, ErrorKind, MeterCommand, MeterConfig, MeterFeatures, MeterFlags, MeterMod, MeterStats,
@@ -7,6 +8,8 @@ use crate::{
 
 const BAND_DROP: u16 = 1;
 const BAND_DSCP_REMARK: u16 = 2;
+const BAND_EXPERIMENTER: u16 = 0xffff;
+/// Bytes of a band, without an experimenter's data.
 const BAND_BYTES: usize = 16;
 
 pub(super) fn take_meter_mod(reader: &mut Reader) -> Result<MeterMod, ErrorKind> {
@@ -94,14 +97,20 @@ fn take_bands(reader: &mut Reader) -> Result<Vec<Band>, ErrorKind> {
     let mut bands = Vec::with_capacity(reader.len() / BAND_BYTES);
     while !reader.is_empty() {
         let (kind, length) = (reader.u16()?, usize::from(reader.u16()?));
-        if !matches!(kind, BAND_DROP | BAND_DSCP_REMARK) {
+        let longer = kind == BAND_EXPERIMENTER && length > BAND_BYTES && length.is_multiple_of(8);
+        if !matches!(kind, BAND_DROP | BAND_DSCP_REMARK | BAND_EXPERIMENTER) {
             return Err(ErrorKind::MeterModFailedBadBand);
         }
-        if length != BAND_BYTES {
+        if length != BAND_BYTES && !longer {
             return Err(ErrorKind::BadRequestBadLen);
         }
-        let (rate, burst_size, [level, ..]) = (reader.u32()?, reader.u32()?, reader.array::<4>()?);
-        let kind = if kind == BAND_DROP { BandKind::Drop } else { BandKind::DscpRemark(level) };
+        let mut band = reader.part(length - 4, ErrorKind::BadRequestBadLen)?;
+        let (rate, burst_size) = (band.u32()?, band.u32()?);
+        let kind = match kind {
+            BAND_DROP => BandKind::Drop,
+            BAND_DSCP_REMARK => BandKind::DscpRemark(band.u8()?),
+            _ => BandKind::Experimenter(Box::new(take_experimenter_part(&mut band)?)),
+        };
         bands.push(Band { kind, rate, burst_size });
     }
     Ok(bands)
@@ -109,15 +118,23 @@ fn take_bands(reader: &mut Reader) -> Result<Vec<Band>, ErrorKind> {
 
 fn put_bands(out: &mut Vec<u8>, bands: &[Band]) {
     for band in bands {
-        let (kind, level) = match band.kind {
-            BandKind::Drop => (BAND_DROP, 0),
-            BandKind::DscpRemark(level) => (BAND_DSCP_REMARK, level),
-        };
-        out.u16(kind);
-        out.u16(BAND_BYTES as u16);
+        let start = out.len();
+        out.u16(match band.kind {
+            BandKind::Drop => BAND_DROP,
+            BandKind::DscpRemark(_) => BAND_DSCP_REMARK,
+            BandKind::Experimenter(_) => BAND_EXPERIMENTER,
+        });
+        out.zeros(2);
         out.u32(band.rate);
         out.u32(band.burst_size);
-        out.u8(level);
-        out.zeros(3);
+        match &band.kind {
+            BandKind::Drop => out.zeros(4),
+            BandKind::DscpRemark(level) => {
+                out.u8(*level);
+                out.zeros(3);
+            }
+            BandKind::Experimenter(part) => put_experimenter_part(out, start, part),
+        }
+        out.set_length(start + 2, start);
     }
 }

@@ -1,7 +1,7 @@
 //! Matches on the wire: OXM fields (section 7.2.3).
 
 use super::wire::{Reader, Writer};
-use crate::{ErrorKind, Field, FieldMatch, Match};
+use crate::{ErrorKind, ExperimenterField, Field, FieldMatch, Match};
 
 /// The class of all fields of the specification (`OFPXMC_OPENFLOW_BASIC`).
 const CLASS_BASIC: u16 = 0x8000;
@@ -24,12 +24,12 @@ pub(super) fn take_match(reader: &mut Reader) -> Result<Match, ErrorKind> {
         return Err(ErrorKind::BadMatchBadLen);
     }
     let mut part = reader.part(length - 4, ErrorKind::BadMatchBadLen)?;
-    let fields = take_fields(&mut part)?;
+    let matching = take_fields(&mut part)?;
     if length.wrapping_neg() % 8 > reader.len() {
         return Err(ErrorKind::BadMatchBadLen);
     }
     reader.skip(length.wrapping_neg() % 8)?;
-    Ok(Match { fields })
+    Ok(matching)
 }
 
 /// Writes `ofp_match` with its padding.
@@ -37,17 +37,45 @@ pub(super) fn put_match(out: &mut Vec<u8>, matching: &Match) {
     let start = out.len();
     out.u16(MATCH_TYPE_OXM);
     out.u16(0);
-    for wanted in &matching.fields {
-        put_field(out, wanted.field, wanted.value, wanted.mask);
+    if matching.experimenter_fields.is_empty() {
+        for wanted in &matching.fields {
+            put_field(out, wanted.field, wanted.value, wanted.mask);
+        }
+    } else {
+        put_mixed_fields(out, matching);
     }
     out.set_length(start + 2, start);
     out.pad_to_8(start);
 }
 
-/// Reads the field of a set-field action: without a mask.
-pub(super) fn take_set_field(reader: &mut Reader) -> Result<(Field, u128), ErrorKind> {
+/// Writes the fields of a match that has some of experimenters between them.
+#[cold]
+fn put_mixed_fields(out: &mut Vec<u8>, matching: &Match) {
+    let mut others = matching.experimenter_fields.iter().peekable();
+    for (place, wanted) in matching.fields.iter().enumerate() {
+        while let Some((_, other)) = others.next_if(|(behind, _)| *behind <= place) {
+            put_experimenter_field(out, other);
+        }
+        put_field(out, wanted.field, wanted.value, wanted.mask);
+    }
+    others.for_each(|(_, other)| put_experimenter_field(out, other));
+}
+
+/// The field of a set-field action.
+pub(super) enum SetField {
+    Basic(Field, u128),
+    Experimenter(ExperimenterField),
+}
+
+/// Reads the field of a set-field action: without a mask, unless it is an experimenter's.
+pub(super) fn take_set_field(reader: &mut Reader) -> Result<SetField, ErrorKind> {
     let header = Header::take(reader)?;
-    let field = header.field().ok_or(ErrorKind::BadActionBadSetType)?;
+    let Some(field) = header.field() else {
+        if !ExperimenterField::has_class(header.class) {
+            return Err(ErrorKind::BadActionBadSetType);
+        }
+        return header.take_rest(reader, ErrorKind::BadActionBadSetLen).map(SetField::Experimenter);
+    };
     if header.masked {
         return Err(ErrorKind::BadActionBadSetType);
     }
@@ -58,9 +86,10 @@ pub(super) fn take_set_field(reader: &mut Reader) -> Result<(Field, u128), Error
     if value & !field.full_mask() != 0 {
         return Err(ErrorKind::BadActionBadSetArgument);
     }
-    Ok((field, value))
+    Ok(SetField::Basic(field, value))
 }
 
+#[inline(always)]
 pub(super) fn put_field(out: &mut Vec<u8>, field: Field, value: u128, mask: Option<u128>) {
     out.u32(oxm_header(field, mask.is_some()));
     put_number(out, value, field.bytes());
@@ -69,12 +98,27 @@ pub(super) fn put_field(out: &mut Vec<u8>, field: Field, value: u128, mask: Opti
     }
 }
 
-fn take_fields(reader: &mut Reader) -> Result<Vec<FieldMatch>, ErrorKind> {
+/// Data beyond the 255 bytes that a header can tell are left out.
+pub(super) fn put_experimenter_field(out: &mut Vec<u8>, field: &ExperimenterField) {
+    let data = &field.data[..field.data.len().min(255)];
+    out.u16(field.class);
+    out.u8(field.number << 1 | u8::from(field.masked));
+    out.u8(data.len() as u8);
+    out.extend_from_slice(data);
+}
+
+fn take_fields(reader: &mut Reader) -> Result<Match, ErrorKind> {
     // No field takes fewer bytes: a header of four, and one of the value.
     let mut fields = Vec::with_capacity((reader.len() / 5).min(Field::COUNT));
+    let mut experimenter_fields = Vec::new();
     let mut seen = 0_u64;
     while !reader.is_empty() {
-        let wanted = take_field(reader)?;
+        let header = Header::take(reader)?;
+        let Some(field) = header.field() else {
+            experimenter_fields.push((fields.len(), header.take_unknown(reader)?));
+            continue;
+        };
+        let wanted = take_field(&header, field, reader)?;
         let bit = 1 << wanted.field as u8;
         if seen & bit != 0 {
             return Err(ErrorKind::BadMatchDupField);
@@ -82,12 +126,11 @@ fn take_fields(reader: &mut Reader) -> Result<Vec<FieldMatch>, ErrorKind> {
         seen |= bit;
         fields.push(wanted);
     }
-    Ok(fields)
+    Ok(Match { fields, experimenter_fields })
 }
 
-fn take_field(reader: &mut Reader) -> Result<FieldMatch, ErrorKind> {
-    let header = Header::take(reader)?;
-    let field = header.field().ok_or(ErrorKind::BadMatchBadField)?;
+/// Reads what is behind a header. A VLAN ID may lack its `OFPVID_PRESENT` here: messages of other programs hold such ones.
+fn take_field(header: &Header, field: Field, reader: &mut Reader) -> Result<FieldMatch, ErrorKind> {
     if header.masked && !field.is_maskable() {
         return Err(ErrorKind::BadMatchBadMask);
     }
@@ -97,7 +140,7 @@ fn take_field(reader: &mut Reader) -> Result<FieldMatch, ErrorKind> {
     let value = take_number(reader, field.bytes())?;
     let mask = if header.masked { Some(take_number(reader, field.bytes())?) } else { None };
     let wanted = FieldMatch { field, value, mask };
-    wanted.check().map(|()| wanted)
+    wanted.check_bits().map(|()| wanted)
 }
 
 struct Header {
@@ -117,6 +160,21 @@ impl Header {
 
     fn field(&self) -> Option<Field> {
         (self.class == CLASS_BASIC).then(|| Field::from_number(self.number)).flatten()
+    }
+
+    /// Reads what is behind the header of a field of a match that the specification does not define.
+    #[cold]
+    fn take_unknown(&self, reader: &mut Reader) -> Result<ExperimenterField, ErrorKind> {
+        if !ExperimenterField::has_class(self.class) {
+            return Err(ErrorKind::BadMatchBadField);
+        }
+        self.take_rest(reader, ErrorKind::BadMatchBadLen)
+    }
+
+    /// Reads what is behind the header of an experimenter's field.
+    fn take_rest(&self, reader: &mut Reader, short: ErrorKind) -> Result<ExperimenterField, ErrorKind> {
+        let data = reader.bytes(self.length).map_err(|_| short)?.into();
+        Ok(ExperimenterField { class: self.class, number: self.number, masked: self.masked, data })
     }
 }
 

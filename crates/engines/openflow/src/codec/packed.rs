@@ -20,7 +20,7 @@ enum Bytes {
 }
 
 impl PackedMatch {
-    /// Packs a match. Bits of values that their fields do not have are lost.
+    /// Packs a match. Bits of values that their fields do not have are lost, and fields of experimenters, which no entry has.
     pub fn new(matching: &Match) -> PackedMatch {
         let len =
             matching.fields.iter().map(|wanted| 1 + (wanted.field.bytes() << u32::from(wanted.mask.is_some()))).sum();
@@ -51,7 +51,7 @@ impl PackedMatch {
 
     /// The match.
     pub fn unpack(&self) -> Match {
-        Match { fields: self.fields().collect() }
+        Match::new(self.fields().collect())
     }
 }
 

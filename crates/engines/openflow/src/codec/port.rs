@@ -2,8 +2,8 @@
 
 use super::wire::{Reader, Writer};
 use crate::{
-    ErrorKind, PortConfig, PortDescription, PortMod, PortNumber, PortState, PortStats, PortStatus, PortStatusReason,
-    QueueConfig, QueueStats,
+    ErrorKind, ExperimenterPart, PortConfig, PortDescription, PortMod, PortNumber, PortState, PortStats, PortStatus,
+    PortStatusReason, QueueConfig, QueueStats,
 };
 
 const NAME_BYTES: usize = 16;
@@ -140,14 +140,15 @@ pub(super) fn put_queue_stats(out: &mut Vec<u8>, stats: &QueueStats) {
 
 const PROPERTY_MIN_RATE: u16 = 1;
 const PROPERTY_MAX_RATE: u16 = 2;
+const PROPERTY_EXPERIMENTER: u16 = 0xffff;
 
-/// Reads `ofp_packet_queue`. Properties of experimenters are skipped.
+/// Reads `ofp_packet_queue`. Unknown properties are skipped.
 pub(super) fn take_queue_config(reader: &mut Reader) -> Result<QueueConfig, ErrorKind> {
     let (queue, port) = (reader.u32()?, PortNumber(reader.u32()?));
     let length = usize::from(reader.u16()?).checked_sub(10).ok_or(ErrorKind::BadRequestBadLen)?;
     let mut part = reader.part(length, ErrorKind::BadRequestBadLen)?;
     part.skip(6)?;
-    let mut config = QueueConfig { port, queue, min_rate: None, max_rate: None };
+    let mut config = QueueConfig { port, queue, min_rate: None, max_rate: None, experimenters: Vec::new() };
     while !part.is_empty() {
         let (kind, length) = (part.u16()?, usize::from(part.u16()?));
         let length = length.checked_sub(4).ok_or(ErrorKind::BadRequestBadLen)?;
@@ -156,6 +157,11 @@ pub(super) fn take_queue_config(reader: &mut Reader) -> Result<QueueConfig, Erro
         match kind {
             PROPERTY_MIN_RATE => config.min_rate = Some(property.u16()?),
             PROPERTY_MAX_RATE => config.max_rate = Some(property.u16()?),
+            PROPERTY_EXPERIMENTER => {
+                let experimenter = property.u32()?;
+                property.skip(4)?;
+                config.experimenters.push(ExperimenterPart { experimenter, data: property.rest().into() });
+            }
             _ => {}
         }
     }
@@ -175,6 +181,15 @@ pub(super) fn put_queue_config(out: &mut Vec<u8>, config: &QueueConfig) {
             out.u16(rate);
             out.zeros(6);
         }
+    }
+    for property in &config.experimenters {
+        let start = out.len();
+        out.u16(PROPERTY_EXPERIMENTER);
+        out.zeros(6);
+        out.u32(property.experimenter);
+        out.zeros(4);
+        out.extend_from_slice(&property.data);
+        out.set_length(start + 2, start);
     }
     out.set_length(start + 8, start);
 }

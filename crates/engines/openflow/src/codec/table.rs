@@ -1,5 +1,6 @@
 //! Tables on the wire: counters and features (sections 7.3.5.4 and 7.3.5.5).
 
+use super::experimenter::{put_experimenter, take_experimenter};
 use super::wire::{Reader, Writer};
 use crate::{ErrorKind, TableFeatures, TableProperties, TableStats};
 
@@ -71,6 +72,7 @@ fn take_properties(part: &mut Reader) -> Result<TableProperties, ErrorKind> {
             10 => set(&mut properties.wildcards, take_fields(&mut body)?)?,
             12 | 13 => set(&mut properties.write_set_fields[side], take_fields(&mut body)?)?,
             14 | 15 => set(&mut properties.apply_set_fields[side], take_fields(&mut body)?)?,
+            0xfffe | 0xffff => properties.experimenters[side].push(take_experimenter(&mut body)?),
             _ => return Err(ErrorKind::TableFeaturesFailedBadType),
         }
     }
@@ -120,6 +122,11 @@ fn put_properties(out: &mut Vec<u8>, properties: &TableProperties) {
     put_property(out, 10, properties.wildcards.as_deref(), |out, field| out.u32(*field));
     put_fields(out, 12, &properties.write_set_fields);
     put_fields(out, 14, &properties.apply_set_fields);
+    for (side, experimenters) in properties.experimenters.iter().enumerate() {
+        for property in experimenters {
+            put_property(out, 0xfffe + side as u16, Some(&[property]), |out, property| put_experimenter(out, property));
+        }
+    }
 }
 
 fn put_types(out: &mut Vec<u8>, kind: u16, sides: &[Option<Vec<u16>>; 2]) {

@@ -8,6 +8,7 @@ use super::request::{Reply, Request, RequestBody, head_of};
 use crate::codec::{Event, Framer, HEADER_BYTES, Header, Message, VERSION, decode, decode_request, split_head};
 use crate::{
     ControllerRole, ErrorKind, FlowRemoved, Hello, MultipartReply, MultipartRequest, OfError, PacketIn, PortStatus,
+    TableFeatures,
 };
 
 /// Settings of a session.
@@ -403,12 +404,12 @@ impl Peer {
         let request = request.map_err(|_| ErrorKind::BadRequestBadExperimenter)?;
         match &request {
             MultipartRequest::Flow(filter) | MultipartRequest::Aggregate(filter) => filter.check()?,
-            MultipartRequest::TableFeatures(tables)
-                if !tables.is_empty() && controllers.role(self.controller) == ControllerRole::Slave =>
-            {
-                return Err(ErrorKind::BadRequestIsSlave);
-            }
+            MultipartRequest::TableFeatures(tables) => tables.iter().try_for_each(TableFeatures::check)?,
             _ => {}
+        }
+        let slave = controllers.role(self.controller) == ControllerRole::Slave;
+        if slave && matches!(&request, MultipartRequest::TableFeatures(tables) if !tables.is_empty()) {
+            return Err(ErrorKind::BadRequestIsSlave);
         }
         Ok(Some(RequestBody::Multipart(request)))
     }

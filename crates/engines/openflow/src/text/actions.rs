@@ -147,6 +147,7 @@ pub(super) fn rank(instruction: &Instruction) -> u8 {
         Instruction::WriteActions(_) => 3,
         Instruction::WriteMetadata { .. } => 4,
         Instruction::GotoTable(_) => 5,
+        Instruction::Experimenter(_) => 6,
     }
 }
 

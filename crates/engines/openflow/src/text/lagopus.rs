@@ -1,7 +1,7 @@
 //! The lines of `show flow` as Lagopus 0.1.1 printed them (its `src/dataplane/mgr/flowdb_show.c`, 2014).
 
 use super::names::{ARP, IPV4, IPV6, MPLS, MPLS_MULTICAST, PBB};
-use super::show_actions::actions_text;
+use super::show_actions::{actions_text, instructions_text};
 use super::value::{Form, form, port_text, value_text};
 use crate::{Action, Field, FieldMatch, FlowStats, Instruction, PortNumber};
 
@@ -58,6 +58,7 @@ fn instruction_text(instruction: &Instruction) -> String {
         }
         Instruction::ClearActions => "clear_actions".into(),
         Instruction::Meter(meter) => format!("meter:{meter}"),
+        Instruction::Experimenter(_) => instructions_text(std::slice::from_ref(instruction)),
     }
 }
 

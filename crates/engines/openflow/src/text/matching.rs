@@ -38,7 +38,7 @@ pub(super) fn match_of(words: &[Word<'_>], others: &[&str]) -> Result<Match, Tex
             return Err(TextError::new(word, format!("matches nothing by itself; add {missing}")));
         }
     }
-    Ok(Match { fields })
+    Ok(Match::new(fields))
 }
 
 fn rank(key: &str) -> u8 {

@@ -89,7 +89,7 @@ fn band_word(bands: &mut Vec<Band>, word: &Word<'_>) -> Result<(), TextError> {
         "burst_size" => band.burst_size = number(word.text, word.needed("burst_size=100")?, 32)? as u32,
         "prec_level" => match &mut band.kind {
             BandKind::DscpRemark(level) => *level = number(word.text, word.needed("prec_level=1")?, 8)? as u8,
-            BandKind::Drop => return Err(TextError::new(word.text, "only bands of type dscp_remark have a level")),
+            _ => return Err(TextError::new(word.text, "only bands of type dscp_remark have a level")),
         },
         key => return Err(TextError::unknown(key, "word of a band", &["type", "rate", "burst_size", "prec_level"])),
     }
@@ -109,9 +109,10 @@ pub fn meter_text(meter: u32, flags: MeterFlags, bands: &[Band]) -> String {
     }
     text += " bands=";
     let bands = bands.iter().map(|band| {
-        let (name, level) = match band.kind {
+        let (name, level) = match &band.kind {
             BandKind::Drop => ("drop", String::new()),
             BandKind::DscpRemark(level) => ("dscp_remark", format!(" prec_level={level}")),
+            BandKind::Experimenter(part) => ("experimenter", format!(" experimenter={:#x}", part.experimenter)),
         };
         let burst = if band.burst_size > 0 { format!(" burst_size={}", band.burst_size) } else { String::new() };
         format!("type={name} rate={}{burst}{level}", band.rate)

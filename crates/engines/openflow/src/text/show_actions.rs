@@ -2,8 +2,8 @@
 
 use super::actions::rank;
 use super::names::ovs_name;
-use super::value::{port_text, value_text};
-use crate::{Action, Instruction, PortNumber};
+use super::value::{experimenter_field_text, hex_text, port_text, value_text};
+use crate::{Action, ExperimenterPart, Instruction, PortNumber};
 
 /// Actions as ovs-ofctl prints them; `drop` if there are none.
 pub fn actions_text(actions: &[Action]) -> String {
@@ -31,6 +31,7 @@ fn instruction_text(instruction: &Instruction) -> String {
         Instruction::WriteMetadata { metadata, mask: u64::MAX } => format!("write_metadata:{metadata:#x}"),
         Instruction::WriteMetadata { metadata, mask } => format!("write_metadata:{metadata:#x}/{mask:#x}"),
         Instruction::GotoTable(table) => format!("goto_table:{table}"),
+        Instruction::Experimenter(part) => part_text(part),
     }
 }
 
@@ -58,5 +59,12 @@ fn action_text(action: &Action) -> String {
         Action::SetField(field, value) => format!("set_field:{}->{}", value_text(*field, *value), ovs_name(*field)),
         Action::PushPbb(ether_type) => format!("push_pbb:{ether_type:#06x}"),
         Action::PopPbb => "pop_pbb".into(),
+        Action::SetExperimenterField(field) => format!("set_field:{}", experimenter_field_text(field)),
+        Action::Experimenter(part) => part_text(part),
     }
+}
+
+/// What an experimenter knows, as its number and bytes.
+fn part_text(part: &ExperimenterPart) -> String {
+    format!("experimenter({:#x},{})", part.experimenter, hex_text(&part.data))
 }

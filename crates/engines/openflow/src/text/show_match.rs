@@ -1,7 +1,7 @@
 //! Prints matches as ovs-ofctl does.
 
 use super::names::{ARP, IPV4, IPV6, MPLS, MPLS_MULTICAST, PROTOCOLS, Protocols, RARP, ovs_name};
-use super::value::{masked_text, value_text};
+use super::value::{experimenter_field_text, masked_text, value_text};
 use crate::{Field, FieldMatch, Match};
 
 /// A match as `ovs-ofctl dump-flows` prints it; empty for a match of all packets. Fields that OpenFlow 1.3 has and Open vSwitch lacks
@@ -67,6 +67,8 @@ impl Printer<'_> {
         for field in Field::all() {
             self.field(field, field.name());
         }
+        let others = self.matching.experimenter_fields.iter().map(|(_, field)| experimenter_field_text(field));
+        self.words.extend(others);
         self.words.join(",")
     }
 

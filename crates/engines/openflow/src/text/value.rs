@@ -3,7 +3,7 @@
 use core::net::{Ipv4Addr, Ipv6Addr};
 
 use super::TextError;
-use crate::{Field, FieldMatch, PortNumber};
+use crate::{ExperimenterField, Field, FieldMatch, PortNumber};
 
 /// How values of a field are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,4 +185,16 @@ fn hexadecimal(value: u128) -> String {
 pub(super) fn mac_text(value: u128) -> String {
     let bytes = (value as u64).to_be_bytes();
     bytes[2..].iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":")
+}
+
+/// A field that the specification does not define: class, number and data, as in messages.
+pub(super) fn experimenter_field_text(field: &ExperimenterField) -> String {
+    let ExperimenterField { class, number, masked, data } = field;
+    let masked = if *masked { ",masked" } else { "" };
+    format!("oxm({class:#06x},{number}{masked},{})", hex_text(data))
+}
+
+/// Bytes in hexadecimal digits.
+pub(super) fn hex_text(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

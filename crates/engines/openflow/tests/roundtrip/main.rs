@@ -61,7 +61,7 @@ proptest! {
         let good = matching.check();
         // Numbers of fields are such that prerequisites have smaller ones.
         prop_assert_eq!(matching.check_in_order(), good);
-        let reversed = Match { fields: matching.fields.iter().rev().copied().collect() };
+        let reversed = Match::new(matching.fields.iter().rev().copied().collect());
         prop_assert_eq!(reversed.check(), good);
         let needs_none = |field| !matches!(field, Field::InPort | Field::EthType | Field::IpProto | Field::Icmpv6Type);
         let last = matching.fields.last().expect("an EtherType").field;

@@ -1,9 +1,9 @@
 //! Arbitrary messages.
 
 use linerate_openflow::{
-    AggregateStats, AsyncConfig, BandStats, BucketStats, ControllerRole, ErrorMessage, Experimenter, FlowCommand,
-    FlowMod, FlowRemoved, FlowRemovedReason, FlowStats, Fragments, GroupCommand, GroupDescription, GroupFeatures,
-    GroupMod, GroupStats, Hello, Message, MeterCommand, MeterConfig, MeterFeatures, MeterFlags, MeterMod, MeterStats,
+    AggregateStats, AsyncConfig, BandStats, BucketStats, ControllerRole, ErrorMessage, FlowCommand, FlowMod,
+    FlowRemoved, FlowRemovedReason, FlowStats, Fragments, GroupCommand, GroupDescription, GroupFeatures, GroupMod,
+    GroupStats, Hello, Message, MeterCommand, MeterConfig, MeterFeatures, MeterFlags, MeterMod, MeterStats,
     MultipartReply, MultipartRequest, PacketIn, PacketInReason, PacketOut, Part, PortConfig, PortMod, PortNumber,
     PortStats, PortStatus, PortStatusReason, QueueConfig, QueueConfigReply, QueueStats, RoleMessage, SwitchConfig,
     SwitchDescription, SwitchFeatures, TableMod, TableStats,
@@ -14,8 +14,8 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::values::{
-    actions, bands, buckets, duration_ns, filter, flags, group_kind, instructions, matching, port, port_number,
-    table_features, text,
+    actions, bands, buckets, duration_ns, experimenter, experimenter_property, filter, flags, group_kind, instructions,
+    matching_with_experimenters, port, port_number, table_features, text,
 };
 
 pub fn message() -> impl Strategy<Value = Message> {
@@ -24,14 +24,6 @@ pub fn message() -> impl Strategy<Value = Message> {
 
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
     vec(any::<u8>(), 0..100)
-}
-
-fn experimenter() -> impl Strategy<Value = Experimenter> {
-    (any::<u32>(), any::<u32>(), bytes()).prop_map(|(experimenter, kind, data)| Experimenter {
-        experimenter,
-        kind,
-        data,
-    })
 }
 
 fn connection() -> impl Strategy<Value = Message> {
@@ -81,8 +73,16 @@ fn connection() -> impl Strategy<Value = Message> {
 }
 
 fn queues() -> impl Strategy<Value = QueueConfigReply> {
-    let queue = (port_number(), any::<u32>(), option::of(any::<u16>()), option::of(any::<u16>()))
-        .prop_map(|(port, queue, min_rate, max_rate)| QueueConfig { port, queue, min_rate, max_rate });
+    let rates = (option::of(any::<u16>()), option::of(any::<u16>()));
+    let queue = (port_number(), any::<u32>(), rates, vec(experimenter_property(), 0..3)).prop_map(
+        |(port, queue, (min_rate, max_rate), experimenters)| QueueConfig {
+            port,
+            queue,
+            min_rate,
+            max_rate,
+            experimenters,
+        },
+    );
     (port_number(), vec(queue, 0..5)).prop_map(|(port, queues)| QueueConfigReply { port, queues })
 }
 
@@ -123,7 +123,7 @@ fn flow_mod() -> impl Strategy<Value = FlowMod> {
         FlowCommand::DeleteStrict,
     ]);
     let numbers = any::<(u64, u64, u8, u16, u16, u16, u32, u32)>();
-    (numbers, command, port_number(), flags(), matching(), instructions()).prop_map(
+    (numbers, command, port_number(), flags(), matching_with_experimenters(), instructions()).prop_map(
         |(numbers, command, out_port, flags, matching, instructions)| {
             let (cookie, cookie_mask, table, idle_timeout_s, hard_timeout_s, priority, buffer_id, out_group) = numbers;
             FlowMod {
@@ -147,7 +147,7 @@ fn flow_mod() -> impl Strategy<Value = FlowMod> {
 
 fn events() -> impl Strategy<Value = Message> {
     let reason = select(vec![PacketInReason::NoMatch, PacketInReason::Action, PacketInReason::InvalidTtl]);
-    let packet_in = (any::<(u32, u16, u8, u64)>(), reason, matching(), bytes()).prop_map(
+    let packet_in = (any::<(u32, u16, u8, u64)>(), reason, matching_with_experimenters(), bytes()).prop_map(
         |((buffer_id, total_len, table, cookie), reason, matching, data)| PacketIn {
             buffer_id,
             total_len,
@@ -174,7 +174,7 @@ fn flow_removed() -> impl Strategy<Value = FlowRemoved> {
         FlowRemovedReason::Delete,
         FlowRemovedReason::GroupDelete,
     ]);
-    (any::<(u64, u16, u8, u16, u16, u64, u64)>(), reason, duration_ns(), matching()).prop_map(
+    (any::<(u64, u16, u8, u16, u16, u64, u64)>(), reason, duration_ns(), matching_with_experimenters()).prop_map(
         |((cookie, priority, table, idle_timeout_s, hard_timeout_s, packets, bytes), reason, duration_ns, matching)| {
             FlowRemoved {
                 cookie,
@@ -294,8 +294,8 @@ fn groups_and_meters() -> impl Strategy<Value = MultipartReply> {
 }
 
 fn flow_stats() -> impl Strategy<Value = FlowStats> {
-    (any::<(u8, u16, u16, u16, u64, u64, u64)>(), duration_ns(), flags(), matching(), instructions()).prop_map(
-        |(numbers, duration_ns, flags, matching, instructions)| {
+    (any::<(u8, u16, u16, u16, u64, u64, u64)>(), duration_ns(), flags(), matching_with_experimenters(), instructions())
+        .prop_map(|(numbers, duration_ns, flags, matching, instructions)| {
             let (table, priority, idle_timeout_s, hard_timeout_s, cookie, packets, bytes) = numbers;
             FlowStats {
                 table,
@@ -310,8 +310,7 @@ fn flow_stats() -> impl Strategy<Value = FlowStats> {
                 matching,
                 instructions,
             }
-        },
-    )
+        })
 }
 
 fn port_stats() -> impl Strategy<Value = PortStats> {

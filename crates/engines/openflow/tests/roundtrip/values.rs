@@ -1,8 +1,9 @@
 //! Arbitrary parts of messages.
 
 use linerate_openflow::{
-    Action, Band, BandKind, Bucket, Field, FieldMatch, FlowFilter, FlowFlags, GroupKind, Instruction, Match,
-    PortConfig, PortDescription, PortNumber, PortState, TableFeatures, TableProperties,
+    Action, Band, BandKind, Bucket, Experimenter, ExperimenterField, ExperimenterPart, Field, FieldMatch, FlowFilter,
+    FlowFlags, GroupKind, Instruction, Match, PortConfig, PortDescription, PortNumber, PortState, TableFeatures,
+    TableProperties,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -26,7 +27,43 @@ pub fn matching() -> impl Strategy<Value = Match> {
     vec(field_match(), 0..12).prop_map(|mut fields| {
         let mut seen = std::collections::BTreeSet::new();
         fields.retain(|wanted| seen.insert(wanted.field));
-        Match { fields }
+        Match::new(fields)
+    })
+}
+
+/// As [`matching`], with fields of experimenters between the others.
+pub fn matching_with_experimenters() -> impl Strategy<Value = Match> {
+    (matching(), vec((any::<prop::sample::Index>(), experimenter_field()), 0..4)).prop_map(|(mut matching, others)| {
+        let places = matching.fields.len() + 1;
+        matching.experimenter_fields = others.into_iter().map(|(place, field)| (place.index(places), field)).collect();
+        matching.experimenter_fields.sort_by_key(|(place, _)| *place);
+        matching
+    })
+}
+
+fn experimenter_field() -> impl Strategy<Value = ExperimenterField> {
+    let class = prop_oneof![0_u16..0x8000, Just(0xffff)];
+    (class, 0_u8..128, any::<bool>(), vec(any::<u8>(), 0..256))
+        .prop_map(|(class, number, masked, data)| ExperimenterField { class, number, masked, data: data.into() })
+}
+
+/// A part whose data make a whole number of eight bytes with the eight in front of them.
+fn experimenter_part() -> impl Strategy<Value = ExperimenterPart> {
+    (any::<u32>(), vec(any::<[u8; 8]>(), 0..4))
+        .prop_map(|(experimenter, data)| ExperimenterPart { experimenter, data: data.as_flattened().into() })
+}
+
+/// A part whose data have any length.
+pub fn experimenter_property() -> impl Strategy<Value = ExperimenterPart> {
+    (any::<u32>(), vec(any::<u8>(), 0..40))
+        .prop_map(|(experimenter, data)| ExperimenterPart { experimenter, data: data.into() })
+}
+
+pub fn experimenter() -> impl Strategy<Value = Experimenter> {
+    (any::<u32>(), any::<u32>(), vec(any::<u8>(), 0..40)).prop_map(|(experimenter, kind, data)| Experimenter {
+        experimenter,
+        kind,
+        data,
     })
 }
 
@@ -67,6 +104,8 @@ fn action() -> impl Strategy<Value = Action> {
         any::<u32>().prop_map(Action::SetQueue),
         any::<u32>().prop_map(Action::Group),
         set_field.prop_map(|(field, value)| Action::SetField(field, value & field.full_mask())),
+        experimenter_field().prop_map(|field| Action::SetExperimenterField(Box::new(field))),
+        experimenter_part().prop_map(|part| Action::Experimenter(Box::new(part))),
         prop::sample::select(vec![
             Action::CopyTtlOut,
             Action::CopyTtlIn,
@@ -86,10 +125,11 @@ pub fn instructions() -> impl Strategy<Value = Vec<Instruction>> {
         actions().prop_map(Instruction::ApplyActions),
         Just(Instruction::ClearActions),
         any::<u32>().prop_map(Instruction::Meter),
+        experimenter_part().prop_map(|part| Instruction::Experimenter(Box::new(part))),
     ];
     vec(instruction, 0..7).prop_map(|mut instructions| {
         let mut seen = std::collections::BTreeSet::new();
-        instructions.retain(|instruction| seen.insert(instruction.number()));
+        instructions.retain(|one| seen.insert(one.number()) || matches!(one, Instruction::Experimenter(_)));
         instructions
     })
 }
@@ -99,7 +139,7 @@ pub fn flags() -> impl Strategy<Value = FlowFlags> {
 }
 
 pub fn filter() -> impl Strategy<Value = FlowFilter> {
-    (any::<u8>(), port_number(), any::<u32>(), any::<u64>(), any::<u64>(), matching()).prop_map(
+    (any::<u8>(), port_number(), any::<u32>(), any::<u64>(), any::<u64>(), matching_with_experimenters()).prop_map(
         |(table, out_port, out_group, cookie, cookie_mask, matching)| FlowFilter {
             table,
             out_port,
@@ -126,7 +166,8 @@ pub fn buckets() -> impl Strategy<Value = Vec<Bucket>> {
 }
 
 pub fn bands() -> impl Strategy<Value = Vec<Band>> {
-    let kind = prop_oneof![Just(BandKind::Drop), any::<u8>().prop_map(BandKind::DscpRemark)];
+    let experimenter = experimenter_part().prop_map(|part| BandKind::Experimenter(Box::new(part)));
+    let kind = prop_oneof![Just(BandKind::Drop), any::<u8>().prop_map(BandKind::DscpRemark), experimenter];
     vec((kind, any::<u32>(), any::<u32>()).prop_map(|(kind, rate, burst_size)| Band { kind, rate, burst_size }), 0..5)
 }
 
@@ -167,7 +208,9 @@ fn properties() -> impl Strategy<Value = TableProperties> {
     let types = || [option::of(vec(0_u16..0xffff, 0..9)), option::of(vec(0_u16..0xffff, 0..9))];
     let headers = || option::of(vec(0_u32..0xffff_0000, 0..9));
     let tables = [option::of(vec(any::<u8>(), 0..20)), option::of(vec(any::<u8>(), 0..20))];
-    (types(), tables, types(), types(), headers(), headers(), [headers(), headers()], [headers(), headers()]).prop_map(
+    let set_fields = ([headers(), headers()], [headers(), headers()]);
+    let experimenters = [vec(experimenter(), 0..3), vec(experimenter(), 0..3)];
+    (types(), tables, types(), types(), headers(), headers(), set_fields, experimenters).prop_map(
         |(
             instructions,
             next_tables,
@@ -175,8 +218,8 @@ fn properties() -> impl Strategy<Value = TableProperties> {
             apply_actions,
             matches,
             wildcards,
-            write_set_fields,
-            apply_set_fields,
+            (write_set_fields, apply_set_fields),
+            experimenters,
         )| {
             TableProperties {
                 instructions,
@@ -187,6 +230,7 @@ fn properties() -> impl Strategy<Value = TableProperties> {
                 wildcards,
                 write_set_fields,
                 apply_set_fields,
+                experimenters,
             }
         },
     )

@@ -2,6 +2,7 @@
 
 mod common;
 mod connection;
+mod experimenters;
 mod hostile;
 mod multipart;
 mod roles;

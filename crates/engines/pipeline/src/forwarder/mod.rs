@@ -29,7 +29,7 @@ use crate::port_view::PortView;
 use crate::records::{PacketOutRecord, RecordSender};
 use crate::relevant::Relevant;
 use crate::shared::{Shared, State, TABLES, TableTallies};
-use crate::tally::Account;
+use crate::tally::{Account, WorkerTotals};
 use egress::{Egress, Prefix};
 use execute::{InHand, NO_SLOT};
 use fragments::{Cutting, Fragments};
@@ -187,6 +187,11 @@ impl Forwarder {
         core.bindings[place] = Some(Binding { egress });
         core.by_slot[usize::from(slot)] = index.0;
         true
+    }
+
+    /// What this worker did, of the account of the switch.
+    pub fn totals(&self) -> WorkerTotals {
+        self.core.account().worker_totals()
     }
 
     /// Time from the arrival of packets to their departure by a port, in nanoseconds.

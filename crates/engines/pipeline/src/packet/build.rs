@@ -34,7 +34,7 @@ pub fn build_packet(wanted: &Match) -> Result<Vec<u8>, Field> {
     packet.resize(packet.len().max(60), 0);
     set_fields(&mut packet, wanted);
     let key = Headers::parse(&packet).key(&packet, &PipelineFields::from_match(wanted));
-    let found = Match { fields: fields_of(&key) };
+    let found = Match::new(fields_of(&key));
     let has = |of: &FieldMatch| {
         let mask = of.effective_mask();
         mask == 0 || found.get(of.field).is_some_and(|found| (found.value ^ of.value) & mask == 0)

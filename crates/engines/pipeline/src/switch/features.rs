@@ -32,6 +32,7 @@ pub(super) fn all(table: u8, max_entries: u32) -> TableFeatures {
         wildcards: fields(|_| true),
         write_set_fields: [settable.clone(), None],
         apply_set_fields: [settable, None],
+        experimenters: [Vec::new(), Vec::new()],
     };
     TableFeatures {
         table,
@@ -160,7 +161,7 @@ impl Switch {
                 Instruction::ApplyActions(actions) => check_actions(actions, permits.apply[of])?,
                 _ => {}
             }
-            if permits.instructions[of] >> instruction.number() & 1 == 0 {
+            if !permits_number(permits.instructions[of], instruction.number()) {
                 return Err(ErrorKind::BadInstructionUnsupInst.into());
             }
         }
@@ -251,9 +252,14 @@ impl Switch {
     }
 }
 
+/// True if a set of types has this one; it never has an experimenter's.
+fn permits_number(kinds: u32, number: u16) -> bool {
+    kinds.checked_shr(number.into()).is_some_and(|kinds| kinds & 1 == 1)
+}
+
 fn check_actions(actions: &[Action], (kinds, fields): (u32, u64)) -> Result<(), OfError> {
     for action in actions {
-        if kinds >> action.number() & 1 == 0 {
+        if !permits_number(kinds, action.number()) {
             return Err(ErrorKind::BadActionBadType.into());
         }
         if let Action::SetField(field, _) = action

@@ -236,6 +236,7 @@ impl Switch {
                     queue: queue.id,
                     min_rate: queue.min_rate_bps.map(share),
                     max_rate: queue.max_rate_bps.map(share),
+                    experimenters: Vec::new(),
                 }
             })
         });

@@ -102,7 +102,7 @@ impl Switch {
         let mut shown = None;
         loop {
             let key = traced.headers.key(&traced.bytes, &traced.fields);
-            let fields = Match { fields: fields_of(&key) };
+            let fields = Match::new(fields_of(&key));
             if shown.as_ref() != Some(&fields) {
                 steps.push(TraceStep::Fields(fields.clone()));
                 shown = Some(fields);

@@ -32,7 +32,7 @@ pub struct Group {
 }
 
 /// A meter of packets a second with one band.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Meter {
     pub band: Band,
     /// When the band's bucket would be full again.
@@ -138,7 +138,7 @@ impl Reference {
             MeterCommand::Add if known => return Err(ErrorKind::MeterModFailedMeterExists.into()),
             MeterCommand::Modify if !known => return Err(ErrorKind::MeterModFailedUnknownMeter.into()),
             MeterCommand::Add | MeterCommand::Modify => {
-                let meter = Meter { band: request.bands[0], full_at_s: 0, packets: 0, band_packets: 0 };
+                let meter = Meter { band: request.bands[0].clone(), full_at_s: 0, packets: 0, band_packets: 0 };
                 self.meters.insert(request.meter, meter);
             }
             MeterCommand::Delete => {

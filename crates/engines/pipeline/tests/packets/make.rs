@@ -20,8 +20,8 @@ impl Random {
         (self.next() >> 11) % bound
     }
 
-    pub fn one_of<T: Copy>(&mut self, values: &[T]) -> T {
-        values[self.below(values.len() as u64) as usize]
+    pub fn one_of<T: Clone>(&mut self, values: &[T]) -> T {
+        values[self.below(values.len() as u64) as usize].clone()
     }
 
     pub fn bytes(&mut self, count: usize) -> Vec<u8> {

@@ -24,7 +24,7 @@ pub enum ActionDrop {
     ChecksumOutOfReach,
 }
 
-/// Does a header action. Actions that are none (output, group, queue) change nothing.
+/// Does a header action. Actions that are none (output, group, queue), or an experimenter's, change nothing.
 ///
 /// `headers` are those of the packet, and are kept up to date.
 ///
@@ -52,6 +52,7 @@ pub fn apply(
         Action::SetNwTtl(ttl) => ttl::set_ip(packet, headers, ttl),
         Action::DecNwTtl => ttl::decrement_ip(packet, headers)?,
         Action::Output { .. } | Action::SetQueue(_) | Action::Group(_) => {}
+        Action::SetExperimenterField(_) | Action::Experimenter(_) => {}
     }
     Ok(())
 }
