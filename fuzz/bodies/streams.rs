@@ -1,7 +1,7 @@
 //! Body of the fuzz target `streams`: any text as a stream file. Also run by the tests of `linerate-gen`.
 
-use linerate_gen::config::{FILE_STREAMS_MAX, TEXT_LEN_MAX, parse};
 use linerate_gen::{Signature, Stream};
+use linerate_streams::{FILE_STREAMS_MAX, TEXT_LEN_MAX, parse};
 
 /// Most bytes of packets that are kept ready for one file.
 const IMAGE_BYTES_MAX: usize = 16 << 20;

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use linerate_console::tables::{CoreRow, QueueRow, uneven_queues};
 use linerate_console::tool;
-use linerate_gen::config::StreamFile;
 use linerate_gen::{Histogram, MergedStream, Receiver, SenderReport, SequenceCounts};
 use linerate_port::{Drops, FarSide, Stats, drops_that_happened};
 use linerate_report::{Latency, Timestamp, Tool};
+use linerate_streams::StreamFile;
 use serde::Serialize;
 
 use super::receiving::Received;
@@ -267,7 +267,7 @@ fn sending_core(sent: &Sent) -> CoreRow {
     CoreRow::new(sent.core, vec![sent.caps.name.clone()], sent.report.sent, sent.report.bytes, sent.cpu_ns)
 }
 
-fn stream_entry(entry: &linerate_gen::config::StreamEntry) -> StreamEntry {
+fn stream_entry(entry: &linerate_streams::StreamEntry) -> StreamEntry {
     let share = |(size_wire, share): &(u32, u64)| SizeShare { size_wire: *size_wire, share: *share };
     StreamEntry {
         name: entry.name.clone(),

@@ -6,11 +6,11 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use linerate_filter::Tags;
-use linerate_gen::config::StreamFile;
 use linerate_gen::{Rule, Values};
 use linerate_ip::{AddressRange, Ip, IpConfig};
 use linerate_mem::{Batch, Checksum, Pool, PoolConfig};
 use linerate_ports::capture::{CaptureOptions, RingCapture};
+use linerate_streams::StreamFile;
 use linerate_sys::clock;
 use linerate_sys::netdev::Netdev;
 use linerate_sys::raw::RawSocket;
@@ -230,7 +230,7 @@ impl Neighbours {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linerate_gen::config::parse;
+    use linerate_streams::parse;
 
     fn own(text: &str) -> Result<Own, String> {
         Own::of(&parse(text).unwrap(), Some([2, 0, 0, 0, 0, 9]))

@@ -1,10 +1,10 @@
 //! A stream file and an open port -> what one thread is to do. Everything that can be known to fail is refused here, with
 //! the numbers.
 
-use linerate_gen::config::{FCS_BYTES, StreamEntry, StreamFile};
 use linerate_gen::{Arrival, BATCH_DEFAULT, SenderPlan, reduce_for_tx_generator};
 use linerate_port::{Caps, FarSide, Port};
 use linerate_report::Rate;
+use linerate_streams::{FCS_BYTES, StreamEntry, StreamFile};
 use linerate_wire::{EtherType, Layer, MacAddress};
 
 /// Shortest Ethernet frame on the wire, FCS included.
@@ -156,7 +156,7 @@ fn notes(file: &StreamFile, rate_pps: Option<f64>, caps: &Caps) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linerate_gen::config::parse;
+    use linerate_streams::parse;
 
     fn caps(frame_len_max: usize, link_bps: Option<u64>) -> Caps {
         Caps {

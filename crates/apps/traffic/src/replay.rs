@@ -1,12 +1,12 @@
 //! `--replay`: packets of a capture, or of any receiving port, instead of streams.
 
-use linerate_gen::config::StreamFile;
 use linerate_gen::{BATCH_DEFAULT, CatchUp, ReplayPlan, Speed};
 use linerate_mem::Pool;
 use linerate_pcapng::ETHERNET;
 use linerate_port::{Direction, FarSide, Port, PortSpec};
 use linerate_report::Rate;
 use linerate_report::units::{count, nanoseconds};
+use linerate_streams::StreamFile;
 
 use linerate_console::open;
 use linerate_reader::packets::Packets;

@@ -24,6 +24,8 @@ use places::{Claim, Places};
 
 /// Bytes of an ordinary page, at least.
 const PAGE: usize = 4096;
+/// Unit of `st_blocks` (stat(3type)).
+const BLOCK: u64 = 512;
 
 /// A file of `bytes` zeros in memory that nobody can make shorter or longer: to be mapped here, and handed to another process.
 ///
@@ -84,6 +86,8 @@ pub enum Storage {
 pub struct MemoryFile {
     /// Bytes that it has now. Unless sealed it may have fewer at any time.
     pub bytes: u64,
+    /// Bytes for which there are pages already, whoever touched them.
+    pub held_bytes: u64,
     /// What it is made of.
     pub storage: Storage,
     /// Nobody can make it shorter.
@@ -119,7 +123,8 @@ impl MemoryFile {
         let keeps_size = storage == Storage::Memory && seals >= 0 && seals & libc::F_SEAL_SHRINK != 0;
         let block_bytes = (status.st_blksize as usize).max(PAGE).next_power_of_two();
         let page_bytes = if storage == Storage::HugePages { block_bytes } else { PAGE };
-        Ok(MemoryFile { bytes: status.st_size as u64, storage, keeps_size, page_bytes })
+        let (bytes, held_bytes) = (status.st_size as u64, (status.st_blocks as u64).saturating_mul(BLOCK));
+        Ok(MemoryFile { bytes, held_bytes, storage, keeps_size, page_bytes })
     }
 }
 
@@ -184,11 +189,16 @@ impl SharedMapping {
     /// Makes all pages at once, in huge ones where the kernel does that for shared memory. Only for files of this process:
     /// the pages count as its own. A wish: what the kernel refuses comes when it is touched.
     pub fn populate(&self) {
-        // SAFETY: the range is this mapping, and madvise with these values changes no contents.
-        unsafe {
-            libc::madvise(self.start.as_ptr().cast(), self.span, libc::MADV_HUGEPAGE);
-            libc::madvise(self.start.as_ptr().cast(), self.span, libc::MADV_POPULATE_WRITE);
-        }
+        // SAFETY: the range is this mapping, and madvise with this value changes no contents.
+        unsafe { libc::madvise(self.start.as_ptr().cast(), self.span, libc::MADV_HUGEPAGE) };
+        self.map_pages();
+    }
+
+    /// Maps all pages at once, so that the first touch of each is not a fault; those that the file does not hold yet
+    /// ([`MemoryFile::held_bytes`]) are made and count as this process's. A wish, as [`SharedMapping::populate`].
+    pub fn map_pages(&self) {
+        // SAFETY: as in `populate`.
+        unsafe { libc::madvise(self.start.as_ptr().cast(), self.span, libc::MADV_POPULATE_WRITE) };
     }
 
     /// Address of the first byte.
@@ -375,6 +385,21 @@ mod tests {
         let second_page = SharedMapping::map_at(file.as_fd(), 4096, 1000).unwrap();
         assert_eq!((byte(&second_page, 4999 - 4096), second_page.bytes()), (7, 1000));
         assert!(File::from(file).set_len(100).is_err(), "it is sealed");
+    }
+
+    #[test]
+    fn what_a_file_holds_is_known_before_it_is_mapped_page_by_page() {
+        let file = memory_file(c"test", 100_000).unwrap();
+        let held = || MemoryFile::of(file.as_fd()).unwrap().held_bytes;
+        assert_eq!(held(), 0);
+        let (one, two) =
+            (SharedMapping::map(file.as_fd(), 100_000).unwrap(), SharedMapping::map(file.as_fd(), 100_000).unwrap());
+        set_byte(&one, 0, 7);
+        assert!(held() > 0);
+        one.populate();
+        assert!(held() >= 100_000, "{}", held());
+        two.map_pages();
+        assert_eq!(byte(&two, 0), 7);
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! Packet generation and its counterpart, without sockets, threads or clocks.
 #![forbid(unsafe_code)]
 
-pub mod config;
 mod departure;
 mod divide;
 mod field;

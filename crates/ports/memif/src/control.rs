@@ -96,14 +96,14 @@ pub(crate) fn attach(
         control.running = true;
     }
     drop(control);
-    wake();
+    RING_WATCH.wake();
     Ok(handoff)
 }
 
 /// Gives a place back. Its connection ends; with its last port goes the interface, and with its last interface the socket.
 pub(crate) fn detach(key: &Key, handoff: &Arc<QueueHandoff>) {
     lock().remove_handoff(key, handoff);
-    wake();
+    RING_WATCH.wake();
 }
 
 /// Ends connection `connection` because its peer broke the protocol; `closing` when the port takes no other.
@@ -116,13 +116,7 @@ pub(crate) fn end(key: &Key, connection: u64, what: &str, closing: bool) {
         }
     }
     drop(control);
-    wake();
-}
-
-fn wake() {
-    if let Some(bell) = RING_WATCH.bell() {
-        bell.ring();
-    }
+    RING_WATCH.wake();
 }
 
 /// The thread: sleeps until a socket or a time needs it.
@@ -145,9 +139,7 @@ fn run() {
             // No memory for the call: there will be some, or nothing helps.
             clock::sleep_until_ns(clock::now_ns() + PAUSE_NS);
         }
-        if let Some(bell) = RING_WATCH.bell() {
-            bell.silence();
-        }
+        RING_WATCH.silence();
         let mut control = lock();
         for (index, who) in whose.iter().enumerate() {
             let found = sleeping.result(index);
@@ -200,7 +192,7 @@ impl Control {
     }
 
     /// Looks for a port that hangs while it rings its peer, lets it go on, and ends that connection. The next look is due at the
-    /// time that it returns: never, if no port rang since the last look, because the next one that rings wakes the thread.
+    /// time that it returns: never, if no port rang since the last look, because the next one that rings sets the alarm.
     fn watch_bells(&mut self, now_ns: u64) -> u64 {
         if now_ns >= self.watch_at_ns {
             self.watch_at_ns = now_ns + WATCH_NS;
@@ -229,9 +221,10 @@ impl Control {
     fn list_descriptors(&self, now_ns: u64, sleeping: &mut PollSet, whose: &mut Vec<Who>) {
         sleeping.clear();
         whose.clear();
-        if let Some(bell) = RING_WATCH.bell() {
+        if let Some((bell, alarm)) = RING_WATCH.bells() {
             sleeping.add(bell.as_fd(), true, false);
-            whose.push(Who::Bell);
+            sleeping.add(alarm.as_fd(), true, false);
+            whose.extend([Who::Bell, Who::Bell]);
         }
         for (listening, listener) in &self.listeners {
             if listening.paused_until_ns <= now_ns {

@@ -31,6 +31,10 @@ const REGION_BYTES_MAX: u64 = 1 << 32;
 /// Ordinary memory of one client in all. Its pages may come to be counted as this process's.
 const CLIENT_BYTES_MAX: u64 = 1 << 30;
 
+/// Memory that a client has filled with pages is mapped page by page before it is used, up to so much of one client in all: a packet in
+/// a page that was not touched before would else wait for a fault, and the first one after a silence for one of each ring.
+const MAPPED_BYTES_MAX: u64 = 64 << 20;
+
 /// Why a peer is turned away, in words that it is told.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Refusal(pub(crate) String);
@@ -102,7 +106,11 @@ impl Claims {
             return refuse("Regions of more than 1 GiB");
         }
         let mapping = SharedMapping::map(file.as_fd(), mapped as usize);
-        self.regions.push(Arc::new(mapping.map_err(|error| Refusal(format!("Region: {error}")))?));
+        let mapping = mapping.map_err(|error| Refusal(format!("Region: {error}")))?;
+        if facts.storage == Storage::Memory && facts.held_bytes >= mapped && self.bytes <= MAPPED_BYTES_MAX {
+            mapping.map_pages();
+        }
+        self.regions.push(Arc::new(mapping));
         Ok(())
     }
 

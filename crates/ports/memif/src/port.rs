@@ -50,6 +50,8 @@ pub struct MemifPort {
     sent: Sent,
     /// Peers were asked to ring.
     armed: bool,
+    /// Packets came since then: the next look at the ring asks peers to ring no longer.
+    woken: bool,
     /// What a peer wrote that closed the port.
     fault: Option<String>,
     /// Ends the sleep of a caller that sleeps by itself.
@@ -77,6 +79,7 @@ impl MemifPort {
             received: Received::default(),
             sent: Sent::default(),
             armed: false,
+            woken: false,
             fault: None,
             alarm: None,
             alarm_at_ns: 0,
@@ -123,7 +126,7 @@ impl MemifPort {
                 receiver.freeze();
                 self.left += self.remains.replace(receiver).map_or(0, |mut before| before.waiting());
             }
-            self.armed = false;
+            (self.armed, self.woken) = (false, false);
             self.receiver = delivery.pair.receive.map(|end| Receiver::new(end, &mut self.pool, rings));
             self.transmitter = delivery.pair.transmit.map(|end| Sender::new(end, &self.pool, rings));
         }
@@ -171,6 +174,23 @@ impl MemifPort {
         }
     }
 
+    /// The same as [`MemifPort::receive_all`] while peers are asked to ring. The first packets after a silence go ahead of all that
+    /// then is to be done, which takes system calls; bells are silenced, and looked behind, once nothing is found.
+    #[cold]
+    fn receive_armed(&mut self, batch: &mut Batch) -> Result<usize, Corrupt> {
+        if self.woken {
+            self.enable_interrupts(false);
+            return self.receive_all(batch);
+        }
+        let mut packets = self.receive_all(batch)?;
+        if packets == 0 {
+            self.silence();
+            packets = self.receive_all(batch)?;
+        }
+        self.woken = packets > 0;
+        Ok(packets)
+    }
+
     #[inline]
     fn receive_all(&mut self, batch: &mut Batch) -> Result<usize, Corrupt> {
         if self.remains.is_some() {
@@ -187,6 +207,7 @@ impl MemifPort {
 
     /// Asks the peer to ring, or no longer to.
     fn enable_interrupts(&mut self, wanted: bool) {
+        self.woken = false;
         if self.armed == wanted {
             return;
         }
@@ -266,18 +287,12 @@ impl Port for MemifPort {
     fn receive(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
         self.caps.check_pool(batch, &self.pool)?;
         self.refresh_unless(true)?;
-        if self.armed {
-            self.silence();
-        }
-        match self.take_back(false).and_then(|()| self.receive_all(batch)) {
-            Ok(packets) => {
-                if self.armed && packets > 0 {
-                    self.enable_interrupts(false);
-                }
-                Ok(packets)
-            }
-            Err(corrupt) => Err(self.broken(corrupt)),
-        }
+        let received = match self.take_back(false) {
+            Ok(()) if self.armed => self.receive_armed(batch),
+            Ok(()) => self.receive_all(batch),
+            Err(corrupt) => Err(corrupt),
+        };
+        received.map_err(|corrupt| self.broken(corrupt))
     }
 
     #[inline]

@@ -8,6 +8,7 @@ use common::{CONFIG, PATIENCE, Socket, connected, open, pool, pool_of, until};
 use linerate_mem::{Batch, Pool};
 use linerate_port::{Interest, LinkState, Port, Readiness};
 use linerate_port_memif::MemifPort;
+use linerate_sys::poll::PollSet;
 use linerate_testkit::child::{self, Child, Signal};
 
 /// Sends `count` packets that begin with their number and `mark`.
@@ -353,4 +354,60 @@ fn sleeping_together_with_others() {
     let mut other = socket.open(",id=1,role=client", &pool).unwrap();
     connected(&mut [&mut polling, &mut other]).unwrap();
     assert!(!polling.arm_wakeup(&mut |_| ()), "nobody rings a port that polls");
+}
+
+/// The first packets after a silence are handed out before anything is done about the ringing that told of them. Nothing is lost by
+/// that: a port that is asked again for what it sleeps on, before it was looked at, is still woken by the next packet.
+#[test]
+fn packets_that_wake_a_sleeper_come_before_the_bell_is_silenced() {
+    let (socket, mut pool) = (Socket::new(), pool());
+    let (mut server, mut client) = (socket.open("", &pool).unwrap(), socket.open(",role=client", &pool).unwrap());
+    connected(&mut [&mut server, &mut client]).unwrap();
+    let mut batch = Batch::new(&pool, 8);
+    let mut set = PollSet::default();
+    let arm = |server: &mut MemifPort, set: &mut PollSet| {
+        set.clear();
+        assert!(server.arm_wakeup(&mut |fd| _ = set.add(fd, true, false)));
+    };
+    arm(&mut server, &mut set);
+    assert_eq!(server.receive(&mut batch).unwrap(), 0);
+    send(&mut client, &mut pool, 1, 1);
+    assert_eq!(server.receive(&mut batch).unwrap(), 1);
+    assert_eq!(set.wait(0).unwrap(), 1, "the bell still rings");
+    // It sleeps again before it has looked once more.
+    arm(&mut server, &mut set);
+    assert_eq!(server.receive(&mut batch).unwrap(), 0);
+    assert_eq!(set.wait(0).unwrap(), 0, "the ringing was for a packet that was received");
+    send(&mut client, &mut pool, 1, 2);
+    assert_eq!(set.wait(PATIENCE.as_nanos() as u64).unwrap(), 1);
+    assert_eq!(server.receive(&mut batch).unwrap(), 1);
+    // It looks once more: it is awake then, and its peer need not ring.
+    assert_eq!(server.receive(&mut batch).unwrap(), 0);
+    send(&mut client, &mut pool, 1, 3);
+    assert_eq!(set.wait(0).unwrap(), 0);
+    assert_eq!(server.receive(&mut batch).unwrap(), 1);
+    assert_eq!(batch.iter().map(|packet| packet[63]).collect::<Vec<_>>(), [1, 2, 3]);
+}
+
+/// The pages of a client's memory are mapped before packets come: of each mapping of it in this process all bytes are resident.
+#[test]
+fn a_server_maps_the_memory_of_its_client_before_packets_come() {
+    let (socket, pool) = (Socket::new(), pool());
+    let size = ",role=client,slots=512,buffer=1984";
+    let (mut server, mut client) = (socket.open("", &pool).unwrap(), socket.open(size, &pool).unwrap());
+    connected(&mut [&mut server, &mut client]).unwrap();
+    let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+    let kilobytes = |line: &str| line.split_whitespace().nth(1).and_then(|number| number.parse().ok()).unwrap_or(0u64);
+    let mut lines = maps.lines();
+    let mut found = Vec::new();
+    while let Some(line) = lines.next() {
+        if line.contains("linerate memif") {
+            let mut next = |key: &str| lines.find(|line| line.starts_with(key)).map_or(0, kilobytes);
+            found.push((next("Size:"), next("Rss:")));
+        }
+    }
+    // 512 buffers of 1,984 bytes (31 lines, which is odd) in each direction, behind two rings of 512 descriptors of 16 bytes and a line.
+    let ours: Vec<_> = found.into_iter().filter(|(size, _)| (1984..2048).contains(size)).collect();
+    assert_eq!(ours.len(), 2, "{maps}");
+    assert!(ours.iter().all(|(size, resident)| size == resident), "{ours:?}");
 }

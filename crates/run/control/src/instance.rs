@@ -155,7 +155,7 @@ pub fn start<S: Service>(
         let (worker, handle) = worker.map_err(io_error("the worker"))?;
         let control = Control::ignoring_signals();
         stop.0.push(control.clone());
-        match start_worker(worker, core, control) {
+        match start_worker::<S>(worker, core, control) {
             Ok(worker) => workers.push(worker),
             Err(error) => {
                 stop.stop();
@@ -231,11 +231,11 @@ fn listen(dir: &RuntimeDir) -> Result<UnixListener, StartError> {
     Ok(listener)
 }
 
-fn start_worker<D: linerate_port::Datapath + Send + 'static>(
-    mut worker: Worker<D>,
+fn start_worker<S: Service>(
+    mut worker: Worker<S::Datapath>,
     core: Option<usize>,
     control: Control,
-) -> Result<WorkerThread<D>, StartError> {
+) -> Result<WorkerThread<S::Datapath>, StartError> {
     if let Some(number) = core
         && !affinity::allowed_cores().contains(&number)
     {
@@ -247,7 +247,7 @@ fn start_worker<D: linerate_port::Datapath + Send + 'static>(
             // It was allowed a moment ago; a slower core is no reason to stop.
             let _ = affinity::pin_to_core(number);
         }
-        let end = worker.run(&control);
+        let end = S::run(&mut worker, &control);
         worker.refuse_jobs();
         (worker, end)
     };

@@ -4,11 +4,11 @@ use std::net::IpAddr;
 use std::process::ExitCode;
 use std::time::SystemTime;
 
-use linerate_gen::config::StreamFile;
 use linerate_gen::{CatchUp, ReceiverConfig, Speed, Start};
 use linerate_mem::Pool;
 use linerate_port::{Direction, FarSide, Port, PortSpec};
 use linerate_report::Timestamp;
+use linerate_streams::StreamFile;
 use linerate_sys::signal;
 use linerate_wire::MacAddress;
 

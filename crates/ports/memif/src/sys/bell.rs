@@ -22,24 +22,44 @@ pub(crate) struct Doorbell {
 #[derive(Debug)]
 pub(crate) struct RingWatch {
     looks: AtomicBool,
-    /// Wakes the thread.
-    bell: OnceLock<Doorbell>,
+    /// Wakes the thread at once, and a moment after a port began to ring.
+    bells: OnceLock<(Doorbell, Alarm)>,
 }
+
+/// How long after a port began to ring the thread looks first. The thread is not woken for it: that would take time from the packet for
+/// which the port rings.
+const FIRST_LOOK_NS: u64 = 10_000_000;
 
 impl RingWatch {
     pub(crate) const fn new() -> RingWatch {
-        RingWatch { looks: AtomicBool::new(false), bell: OnceLock::new() }
+        RingWatch { looks: AtomicBool::new(false), bells: OnceLock::new() }
     }
 
     /// What the thread sleeps on, from the first [`RingWatch::prepare`] on.
-    pub(crate) fn bell(&self) -> Option<&Doorbell> {
-        self.bell.get()
+    pub(crate) fn bells(&self) -> Option<&(Doorbell, Alarm)> {
+        self.bells.get()
+    }
+
+    /// Wakes the thread.
+    pub(crate) fn wake(&self) {
+        if let Some((bell, _)) = self.bells.get() {
+            bell.ring();
+        }
+    }
+
+    /// Forgets what woke the thread, which asks [`RingWatch::looks`] after that: a port that began to ring before is seen so, and one that
+    /// begins later sets the alarm again.
+    pub(crate) fn silence(&self) {
+        if let Some((bell, alarm)) = self.bells.get() {
+            bell.silence();
+            alarm.set(0);
+        }
     }
 
     pub(crate) fn prepare(&self) -> io::Result<()> {
-        if self.bell.get().is_none() {
-            // A second one, made at the same time by another thread, is closed again.
-            let _ = self.bell.set(Doorbell::new()?);
+        if self.bells.get().is_none() {
+            // Second ones, made at the same time by another thread, are closed again.
+            let _ = self.bells.set((Doorbell::new()?, Alarm::new()?));
         }
         Ok(())
     }
@@ -59,9 +79,9 @@ impl RingWatch {
     fn begin(&self) {
         if !self.looks.load(Ordering::SeqCst)
             && !self.looks.swap(true, Ordering::SeqCst)
-            && let Some(bell) = self.bell.get()
+            && let Some((_, alarm)) = self.bells.get()
         {
-            bell.ring();
+            alarm.set(FIRST_LOOK_NS);
         }
     }
 }

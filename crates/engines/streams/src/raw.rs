@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use linerate_gen::Arrival;
 use linerate_wire::Fill;
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
@@ -11,7 +12,6 @@ use toml::Spanned;
 use super::layer::RawLayer;
 use super::scalar::Scalar;
 use super::size::RawSize;
-use crate::pace::Arrival;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

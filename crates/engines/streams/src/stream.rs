@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use linerate_gen::{PlanError, SIGNATURE_LEN, StreamSpec};
 use linerate_wire::{BuildError, Layer, Stack, UdpChecksum};
 use toml::Spanned;
 
@@ -9,9 +10,6 @@ use super::layer::RawLayer;
 use super::raw::RawStream;
 use super::size::{FCS_BYTES, SizePlan};
 use super::{Problem, StreamEntry, rule};
-use crate::plan::StreamSpec;
-use crate::plan_error::PlanError;
-use crate::signature::SIGNATURE_LEN;
 
 /// Shortest Ethernet frame on the wire.
 const SIZE_WIRE_MIN: usize = 64;

@@ -14,6 +14,7 @@
 //! bytes of the packets made from it are bounded.
 //!
 //! Reading order: `raw.rs` has the shapes, `layer.rs`, `size.rs` and `rule.rs` turn them into a [`StreamSpec`].
+#![forbid(unsafe_code)]
 
 mod layer;
 mod raw;
@@ -24,14 +25,11 @@ mod stream;
 
 use std::ops::Range;
 
+use linerate_gen::{Arrival, CatchUp, Schedule, StreamSpec, mean_len};
 use linerate_units::{TextError, positive_duration_ns};
 use toml::Spanned;
 
 pub use size::FCS_BYTES;
-
-use crate::pace::{Arrival, CatchUp, Schedule};
-use crate::plan::StreamSpec;
-use crate::size::mean_len;
 
 /// Most bytes of a stream file.
 pub const TEXT_LEN_MAX: usize = 256 << 10;
@@ -83,9 +81,9 @@ pub struct RateText {
 /// What is wrong, with its line and column.
 ///
 /// ```
-/// let file = linerate_gen::config::parse("[[stream]]\nsize = 'imix'\n").unwrap();
+/// let file = linerate_streams::parse("[[stream]]\nsize = 'imix'\n").unwrap();
 /// assert_eq!(file.streams[0].sizes_wire, [(64, 7), (594, 4), (1518, 1)]);
-/// let error = linerate_gen::config::parse("[[stream]]\nsize = 20\n").unwrap_err();
+/// let error = linerate_streams::parse("[[stream]]\nsize = 20\n").unwrap_err();
 /// assert_eq!((error.line, error.column), (2, 8));
 /// ```
 pub fn parse(text: &str) -> Result<StreamFile, TextError> {

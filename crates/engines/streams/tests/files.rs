@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use linerate_gen::config::{StreamFile, parse};
 use linerate_gen::{Advance, Arrival, Signature, Sizes, Stream, Values};
+use linerate_streams::{StreamFile, parse};
 use linerate_wire::{Summary, verify_checksums};
 use proptest::prelude::*;
 

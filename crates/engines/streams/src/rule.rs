@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use linerate_gen::{Advance, Rule, Values, locate};
 use linerate_wire::{Layer, Layout};
 use toml::Spanned;
 
@@ -9,9 +10,6 @@ use super::Problem;
 use super::layer::RawLayer;
 use super::raw::{Each, Order, RawRule};
 use super::scalar::{AsText, Notation, Scalar};
-use crate::field::{Advance, Values};
-use crate::locate::locate;
-use crate::plan::Rule;
 
 /// Rules of a stream, at most.
 pub(super) const RULES_MAX: usize = 32;

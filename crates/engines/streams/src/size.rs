@@ -13,11 +13,10 @@
 
 use std::fmt;
 
+use linerate_gen::Sizes;
 use serde::Deserialize;
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
-
-use crate::size::Sizes;
 
 /// Bytes of the frame check sequence.
 pub const FCS_BYTES: usize = 4;
@@ -219,7 +218,7 @@ fn unique(entries: &[(u64, u64)]) -> (Vec<usize>, Vec<(u32, u64)>, Vec<usize>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::size::mean_len;
+    use linerate_gen::mean_len;
 
     fn plan(text: &str) -> Result<SizePlan, String> {
         #[derive(Deserialize)]

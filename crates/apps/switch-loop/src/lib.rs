@@ -1,0 +1,15 @@
+//! What packets pass of the L2 switch as a program. It is a crate of its own because it is compiled to run fast; the rest of the program,
+//! which no packet passes, is compiled quickly (`profile.release.package` in the workspace's Cargo.toml).
+#![forbid(unsafe_code)]
+
+mod inline;
+
+use linerate_l2::Switch;
+use linerate_worker::{Control, End, Worker};
+
+pub use inline::{Clocks, InlinePort, InlineSwitch};
+
+/// [`Worker::run`] for an L2 switch.
+pub fn run_worker(worker: &mut Worker<Switch>, control: &Control) -> End {
+    worker.run(control)
+}
