@@ -6,7 +6,7 @@
 use linerate_benches::loops::LOOPS;
 use linerate_benches::measure::cycles_per_ns;
 use linerate_sys::affinity;
-use linerate_testbed::cache_line;
+use linerate_tester::cache_line;
 
 const RUNS: usize = 7;
 const PACKETS: u64 = 5_000_000;

@@ -3,7 +3,7 @@
 use linerate_benches::switch;
 use linerate_gen::Histogram;
 use linerate_sys::affinity;
-use linerate_testbed::cache_line;
+use linerate_tester::cache_line;
 
 fn main() {
     let hops = std::env::args().nth(1).and_then(|number| number.parse().ok()).unwrap_or(1_000_000);

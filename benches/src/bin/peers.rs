@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use linerate_benches::measure::{Spread, cycles_per_ns};
 use linerate_benches::peers::compare::{By, COMPARISONS, Comparison, Tools};
 use linerate_benches::peers::{Reached, Unable};
-use linerate_testbed::cache_line;
+use linerate_tester::cache_line;
 
 fn main() -> ExitCode {
     let mut runs = 5;

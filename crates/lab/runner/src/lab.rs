@@ -194,7 +194,7 @@ impl TestbedFactory for Lab<'_> {
 
 fn cache_line_ns(cores: Cores) -> Option<f64> {
     let (here, there) = cores.generator.zip(cores.dut).filter(|(here, there)| here != there)?;
-    linerate_testbed::cache_line::round_trip(here, there).ok().map(|trip| trip.median_ns)
+    linerate_tester::cache_line::round_trip(here, there).ok().map(|trip| trip.median_ns)
 }
 
 /// A device on its path, with the tester around it.

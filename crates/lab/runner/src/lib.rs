@@ -12,7 +12,6 @@
 mod baseline;
 mod bench;
 mod cell;
-mod core_clock;
 mod cores;
 mod judge;
 pub mod lab;

@@ -7,10 +7,9 @@
 //! dut                                         devices under test
 //! topology, environment                       namespaces, links, addresses; the record of a machine
 //! placement, switches, napi                   which core works where; switches' own accounts
-//! netlink, proc_net, sysctl, prefixes, threads, cpu, cache_line
+//! netlink, proc_net, sysctl, prefixes, threads, cpu
 //! ```
 
-pub mod cache_line;
 pub mod cleanup;
 pub mod cpu;
 pub mod dut;

@@ -6,6 +6,8 @@
 //! ```
 //! [`Tester::trial`] takes a [`TrialSpec`]: sizes, flows, a [`Load`] for each direction, cores, [`Phases`]. It gives an [`Outcome`].
 
+pub mod cache_line;
+pub mod core_clock;
 mod delays;
 mod device;
 mod endpoint;

@@ -201,7 +201,11 @@ mod tests {
         // No column can give more, so that the cell's name goes on behind a slash.
         let text = printed(&table, 57);
         assert!(text.contains("\n  ofswitch-memif-0/60/10000/  ") && text.contains("\n  one-way  "), "{text}");
-        assert!(printed(&table, 40).starts_with("  cell       ofswitch-memif-0/60/10000/\n"), "{}", printed(&table, 40));
+        assert!(
+            printed(&table, 40).starts_with("  cell       ofswitch-memif-0/60/10000/\n"),
+            "{}",
+            printed(&table, 40)
+        );
     }
 
     #[test]
