@@ -29,6 +29,8 @@ pub(super) const STUCK_NS: u64 = 5_000_000_000;
 const SPARE: usize = 65_536;
 /// No packet for so long, and both ends are at rest.
 pub(super) const QUIET_NS: u64 = 20_000_000;
+/// How often [`QUIET_NS`] is waited, at most, for packets that are on their way: a second. A switch between the ends may have to wait for a core.
+pub(super) const SETTLES_MAX: u32 = 50;
 /// Resident memory of fewer connections is lost in that of the packets, which is the same for any number of them.
 const BYTES_TOLD_FROM: usize = 1_000_000;
 
@@ -210,10 +212,7 @@ fn measure(pair: &mut Echoes, spec: &EchoSpec<'_>, resident_before: usize) -> Re
     }
     let resident = resident_bytes();
     let torn_down = tear_down(pair, spec.connections)?;
-    // The last segments are on their way when the last connection has ended.
-    pair.settle(QUIET_NS, STUCK_NS)?;
-    let drops = drops_since(&pair.drops()?, &drops_before);
-    let packets = pair.counters().map(|counters| (counters.out_segs + counters.retrans_segs, counters.in_segs));
+    let (packets, drops) = settle(pair, &drops_before)?;
     let each = |cost: Cost| spec.connections as f64 * 1e9 / cost.core_ns.max(1) as f64;
     let app = pair.client.datapath.app();
     let counts = (spec.connections as u64, app.connected as u64, app.closed);
@@ -230,6 +229,23 @@ fn measure(pair: &mut Echoes, spec: &EchoSpec<'_>, resident_before: usize) -> Re
         points,
     };
     Ok(EchoOutcome { found, packets, drops, cpu: CpuTimes::read()?.since(&cpu_before), notes: Vec::new() })
+}
+
+/// Waits for the last segments, which are on their way when the last connection has ended, up to [`SETTLES_MAX`] times for those that neither
+/// arrived nor were lost by a port. Returns what each end sent and received, and what ports lost.
+fn settle(pair: &mut Echoes, drops_before: &[Drops]) -> Result<([(u64, u64); 2], Vec<Drops>), PairError> {
+    let mut settled = 0;
+    loop {
+        pair.settle(QUIET_NS, STUCK_NS)?;
+        settled += 1;
+        let drops = drops_since(&pair.drops()?, drops_before);
+        let packets = pair.counters().map(|counters| (counters.out_segs + counters.retrans_segs, counters.in_segs));
+        let [sent, received] = [packets[0].0 + packets[1].0, packets[0].1 + packets[1].1];
+        let lost = drops.iter().map(|drops| drops.packets).sum::<u64>();
+        if sent <= received + lost || settled == SETTLES_MAX {
+            return Ok((packets, drops));
+        }
+    }
 }
 
 /// The account of connections or bytes: `(intended, begun, completed)`, of those that are neither up to `lost` were lost to a known cause.
@@ -360,4 +376,28 @@ pub fn resident_bytes() -> usize {
         line.split_whitespace().next()?.parse::<usize>().ok().map(|kib| kib << 10)
     };
     bytes("VmRSS:").unwrap_or(0) + bytes("HugetlbPages:").unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_impair::Impairments;
+    use linerate_testbed::dut::Path;
+
+    use super::*;
+
+    /// What stands between the ends may keep a packet for longer than both are quiet: a switch whose core is away.
+    #[test]
+    fn packets_that_are_late_are_waited_for() {
+        let mut ends = Ends::open(&Path::InProcess, "packet", 1500).unwrap();
+        let late = Some("delay 60ms".parse().unwrap());
+        let port = ends.ports[1].remove(0);
+        let port = Impairments { rx: late.clone(), tx: late }.wrap(port, &ends.pool).unwrap();
+        ends.ports[1].insert(0, port);
+        let orders = [EchoOrder::Reply];
+        let spec = EchoSpec { connections: 1, orders: &orders, duration_ns: 300_000_000, cores: [None; 2] };
+        let outcome = run(&mut ends, &spec).unwrap();
+        let [client, server] = outcome.packets;
+        assert_eq!((client.0 + server.0, outcome.drops.len()), (client.1 + server.1, 0), "{outcome:?}");
+        assert!(outcome.found.points[0].echoes.completed() > 0, "{outcome:?}");
+    }
 }

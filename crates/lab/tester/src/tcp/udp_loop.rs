@@ -9,7 +9,7 @@ use linerate_report::UdpFound;
 use linerate_sys::{clock, random};
 use linerate_tcp::{App, CloseReason, Conn, Io};
 
-use super::echo::{Progress, QUIET_NS, account};
+use super::echo::{Progress, QUIET_NS, SETTLES_MAX, account};
 use super::pair::{Cost, Shape};
 use super::{Ends, Pair, PairError};
 use crate::drops_since;
@@ -17,8 +17,6 @@ use linerate_testbed::cpu::CpuTimes;
 
 /// Datagrams on their way: two batches of a stack, so that both ends have one to work on.
 pub const WINDOW: u64 = 128;
-/// How often [`QUIET_NS`] is waited, at most, for datagrams that are on their way: a second.
-const SETTLES_MAX: u32 = 50;
 const ENDS: [(Ipv4Addr, u16); 2] = [(Ipv4Addr::new(198, 19, 0, 1), 7), (Ipv4Addr::new(198, 18, 128, 1), 7)];
 const SHAPE: Shape = Shape { connections_max: 64, output_packets: 4 * WINDOW as usize };
 
@@ -132,8 +130,7 @@ fn measure(pair: &mut Loop, duration_ns: u64) -> Result<UdpOutcome, PairError> {
     Ok(UdpOutcome { found, packets, drops, cpu: CpuTimes::read()?.since(&cpu_before) })
 }
 
-/// Waits for the datagrams that are on their way. A switch between the ends may have to wait for a core, so what has not arrived after
-/// [`QUIET_NS`] is waited for up to [`SETTLES_MAX`] times as long before it is given up as lost.
+/// Waits for the datagrams that are on their way, up to [`SETTLES_MAX`] times before they are given up as lost.
 fn settle(pair: &mut Loop) -> Result<(), PairError> {
     for _ in 0..SETTLES_MAX {
         pair.settle_for(QUIET_NS)?;
