@@ -212,7 +212,8 @@ fn measure(pair: &mut Echoes, spec: &EchoSpec<'_>, resident_before: usize) -> Re
     }
     let resident = resident_bytes();
     let torn_down = tear_down(pair, spec.connections)?;
-    let (packets, drops) = settle(pair, &drops_before)?;
+    let drops = settle(pair, &drops_before)?;
+    let packets = packets(pair);
     let each = |cost: Cost| spec.connections as f64 * 1e9 / cost.core_ns.max(1) as f64;
     let app = pair.client.datapath.app();
     let counts = (spec.connections as u64, app.connected as u64, app.closed);
@@ -232,20 +233,24 @@ fn measure(pair: &mut Echoes, spec: &EchoSpec<'_>, resident_before: usize) -> Re
 }
 
 /// Waits for the last segments, which are on their way when the last connection has ended, up to [`SETTLES_MAX`] times for those that neither
-/// arrived nor were lost by a port. Returns what each end sent and received, and what ports lost.
-fn settle(pair: &mut Echoes, drops_before: &[Drops]) -> Result<([(u64, u64); 2], Vec<Drops>), PairError> {
+/// arrived nor were lost by a port. Returns what ports lost.
+fn settle(pair: &mut Echoes, drops_before: &[Drops]) -> Result<Vec<Drops>, PairError> {
     let mut settled = 0;
     loop {
         pair.settle(QUIET_NS, STUCK_NS)?;
         settled += 1;
         let drops = drops_since(&pair.drops()?, drops_before);
-        let packets = pair.counters().map(|counters| (counters.out_segs + counters.retrans_segs, counters.in_segs));
-        let [sent, received] = [packets[0].0 + packets[1].0, packets[0].1 + packets[1].1];
+        let [client, server] = packets(pair);
         let lost = drops.iter().map(|drops| drops.packets).sum::<u64>();
-        if sent <= received + lost || settled == SETTLES_MAX {
-            return Ok((packets, drops));
+        if client.0 + server.0 <= client.1 + server.1 + lost || settled == SETTLES_MAX {
+            return Ok(drops);
         }
     }
+}
+
+/// Segments that each end sent and received.
+fn packets(pair: &mut Echoes) -> [(u64, u64); 2] {
+    pair.counters().map(|counters| (counters.out_segs + counters.retrans_segs, counters.in_segs))
 }
 
 /// The account of connections or bytes: `(intended, begun, completed)`, of those that are neither up to `lost` were lost to a known cause.
