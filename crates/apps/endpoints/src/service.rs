@@ -9,7 +9,7 @@ use linerate_mem::Pool;
 use linerate_port::{Caps, Monitor, OpenOptions, Port, PortIndex, WatchSwitch, Watched, drops_that_happened};
 use linerate_programs::{OverStack, Reports};
 use linerate_tcp::{App, ShardPort, Sharded};
-use linerate_worker::{Control, Eagerness, End, Worker};
+use linerate_worker::Eagerness;
 use serde_json::Value;
 
 use crate::document::CaptureDocument;
@@ -126,10 +126,6 @@ impl<P: Reports> Service for TcpService<P> {
     type Datapath = Sharded<OverStack<P>>;
 
     const STEERS: bool = true;
-
-    fn run(worker: &mut Worker<Self::Datapath>, control: &Control) -> End {
-        worker.run(control)
-    }
 
     fn add_port(path: &mut Self::Datapath, _: &PortConfig, _: &Caps) -> Result<PortIndex, ControlError> {
         bind(path, ShardPort::Port)

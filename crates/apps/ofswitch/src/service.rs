@@ -6,7 +6,6 @@ use linerate_pipeline::{Forwarder, PortSettings};
 use linerate_port::{Caps, LinkState, PortIndex};
 use linerate_sys::clock;
 use linerate_sys::poll::PollSet;
-use linerate_worker::{Control, End, Worker};
 use serde_json::Value;
 
 use crate::config::port_number;
@@ -20,10 +19,6 @@ pub(crate) struct OfService(pub(crate) State);
 
 impl Service for OfService {
     type Datapath = Forwarder;
-
-    fn run(worker: &mut Worker<Forwarder>, control: &Control) -> End {
-        worker.run(control)
-    }
 
     fn add_port(path: &mut Forwarder, config: &PortConfig, _: &Caps) -> Result<PortIndex, ControlError> {
         let number = number(&config.name())?;

@@ -30,8 +30,10 @@ pub trait Service: Sized + Send + 'static {
     type Datapath: Datapath + Send + 'static;
 
     /// Runs a worker: [`Worker::run`], called where it is to be compiled. The loop that moves packets is compiled anew for each datapath, in
-    /// the crate that names it first; a service whose crate is built quickly, because no packet passes it, names it in another one.
-    fn run(worker: &mut Worker<Self::Datapath>, control: &Control) -> End;
+    /// the service's crate; one that is built quickly, because no packet passes it, calls it in another crate.
+    fn run(worker: &mut Worker<Self::Datapath>, control: &Control) -> End {
+        worker.run(control)
+    }
 
     /// Adds a port to the datapath, which gives it the lowest number that is free, as the worker does.
     ///

@@ -18,7 +18,6 @@ use linerate_sys::netns::NetNs;
 use linerate_sys::poll::PollSet;
 use linerate_sys::veth::{self, VethEnd};
 use linerate_testkit::or_skip;
-use linerate_worker::{Control, End, Worker};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -98,10 +97,6 @@ struct EchoService {
 
 impl Service for EchoService {
     type Datapath = Echo;
-
-    fn run(worker: &mut Worker<Echo>, control: &Control) -> End {
-        worker.run(control)
-    }
 
     fn add_port(path: &mut Echo, config: &PortConfig, _: &Caps) -> Result<PortIndex, ControlError> {
         if let Some(key) = config.settings.keys().next() {
