@@ -63,7 +63,7 @@ impl Service for OfService {
         let (number, now_ns) = (number(&config.name())?, clock::now_ns());
         let settings = self.settings(number, config, caps)?;
         // A port that was out is still there, without a link.
-        if !self.0.switch.link_changed(number, true, now_ns) {
+        if !self.0.switch.set_link(number, true, now_ns) {
             self.0.switch.add_port(settings, true, now_ns).map_err(|error| ControlError::new(error.to_string(), ""))?;
         }
         Ok(())
@@ -79,7 +79,7 @@ impl Service for OfService {
         let Ok(number) = port_number(name) else { return };
         let comes_back = ports.ports_out().any(|(config, _)| config.name() == name);
         if comes_back {
-            self.0.switch.link_changed(number, false, clock::now_ns());
+            self.0.switch.set_link(number, false, clock::now_ns());
         } else {
             self.0.switch.remove_port(number, clock::now_ns());
         }

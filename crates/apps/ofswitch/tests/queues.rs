@@ -95,6 +95,8 @@ fn each_worker_carries_its_queues_and_flows_stay_in_order() {
         wait_until("the peers are connected", || b.send(queue, 1) == 1);
     }
     wait_until("they are dropped", || snapshot(&running).totals.dropped == 2);
+    // A worker asks its ports for their links every 10 ms.
+    wait_until("the link is known", || snapshot(&running).ports[1].counters.link_up);
     while b.next != [PACKETS; 2] {
         for queue in [0, 1] {
             // Less than a queue on the way, so that nothing is dropped.

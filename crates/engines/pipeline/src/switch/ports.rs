@@ -68,12 +68,17 @@ pub(super) struct SwitchPort {
     pub(super) slot: u16,
     pub(super) shared: Arc<PortShared>,
     pub(super) created_ns: u64,
+    /// The link that the controllers were told last.
+    told_link: bool,
 }
 
 impl SwitchPort {
     pub(super) fn description(&self) -> PortDescription {
+        self.description_with(self.shared.has_link())
+    }
+
+    fn description_with(&self, link: bool) -> PortDescription {
         let PortSettings { number, name, hw_addr, config, current, current_kbps, max_kbps, .. } = &self.settings;
-        let link = self.shared.has_link();
         let down = if link { 0 } else { PortState::LINK_DOWN };
         let live = if link && config.0 & PortConfig::PORT_DOWN == 0 { PortState::LIVE } else { 0 };
         PortDescription {
@@ -128,7 +133,7 @@ impl Switch {
         let free = (0..PORTS_MAX as u16).find(|slot| !used.contains(slot));
         let slot = free.ok_or(PortError::Full)?;
         let shared = Arc::new(PortShared::new(self.options.workers, settings.queues.len(), link_up));
-        let port = SwitchPort { settings, slot, shared, created_ns: self.now_ns };
+        let port = SwitchPort { settings, slot, shared, created_ns: self.now_ns, told_link: link_up };
         self.tell_port(&port, PortStatusReason::Add);
         let view = port.view();
         self.ports.insert(number.0, port);
@@ -171,16 +176,27 @@ impl Switch {
         true
     }
 
-    /// Notes that the link of a port went up or down, and tells the controllers. Returns false if there is no such port. A worker that
-    /// notices by itself has told the other workers already.
+    /// Sets the link of a port that no worker has, and tells the controllers. Returns false if there is no such port.
+    pub fn set_link(&mut self, number: PortNumber, up: bool, now_ns: u64) -> bool {
+        if let Some(port) = self.ports.get(&number.0) {
+            port.shared.set_link(up);
+        }
+        self.link_changed(number, up, now_ns)
+    }
+
+    /// Tells the controllers that a worker saw the link of a port go up or down, unless they know it from another worker that has a
+    /// queue of the port. Returns false if there is no such port. The worker's forwarder has set the link by then, and may have set it
+    /// anew since, so what packets meet stays as it is.
     pub fn link_changed(&mut self, number: PortNumber, up: bool, now_ns: u64) -> bool {
         self.now_ns = self.now_ns.max(now_ns);
-        let Some(port) = self.ports.get(&number.0) else { return false };
-        port.shared.set_link(up);
+        let Some(port) = self.ports.get_mut(&number.0) else { return false };
+        if std::mem::replace(&mut port.told_link, up) == up {
+            return true;
+        }
         if !up {
             self.shared.macs.forget(port.slot);
         }
-        let port = PortStatus { reason: PortStatusReason::Modify, port: port.description() };
+        let port = PortStatus { reason: PortStatusReason::Modify, port: port.description_with(up) };
         self.events.push_back(Event::PortStatus(port));
         true
     }

@@ -190,6 +190,34 @@ fn a_port_does_what_its_configuration_says() {
     rig.check();
 }
 
+/// The thread that serves controllers hears of a link later than the worker that has the port, and once from each worker that has a queue of it.
+#[test]
+fn late_word_of_a_link_changes_nothing_that_packets_meet() {
+    let mut rig = Rig::new(2);
+    rig.add(add(1, in_port(1), apply(vec![output(2)])));
+    let packet = udp(1, 2, [1, 2]);
+    rig.link(2, LinkState::Down);
+    assert_eq!(rig.send(1, &packet), []);
+    rig.link(2, LinkState::Up);
+    let states = |rig: &mut Rig| -> Vec<u32> {
+        let told = rig.events().into_iter().map(|event| match event {
+            Event::PortStatus(status) => status.port.state.0,
+            event => panic!("{event:?}"),
+        });
+        told.collect()
+    };
+    for up in [false, false, true, true] {
+        assert!(rig.switch.link_changed(PortNumber(2), up, rig.now_ns));
+        assert_eq!(rig.send(1, &packet), [(2, packet.clone())]);
+    }
+    assert_eq!(states(&mut rig), [PortState::LINK_DOWN, PortState::LIVE], "each of them once");
+    assert!(rig.switch.set_link(PortNumber(2), false, rig.now_ns));
+    assert_eq!(rig.send(1, &packet), [], "a port without a worker has no link");
+    assert_eq!(states(&mut rig), [PortState::LINK_DOWN]);
+    assert!(!rig.switch.link_changed(PortNumber(9), true, rig.now_ns));
+    rig.check();
+}
+
 #[test]
 fn normal_learns_and_standalone_does_so_without_entries() {
     let mut rig = Rig::new(3);
