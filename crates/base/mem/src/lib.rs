@@ -43,7 +43,7 @@ pub use batch::{Batch, Part, Span, Totals};
 pub use four_words::FourWords;
 pub use frags::{FragReader, Scattered};
 pub use ownership::{InvalidFrame, OwnershipTable};
-pub use pool::{HEADROOM, LOANED, Pool, PoolConfig, Written};
+pub use pool::{HEADROOM, LOANED, Pool, PoolConfig, WeakPool, Written};
 pub use prefetch::{prefetch, prefetch_to_write};
 pub use region::{MapError, Region};
 pub use slot::{Checksum, Slot, SlotFields};

@@ -36,7 +36,11 @@ pub struct OwnershipTable {
     /// The note of each frame that is loaned; 0 for a frame that is owned.
     notes: Box<[u16]>,
     loaned: usize,
+    at_end: Option<AtEnd>,
 }
+
+/// Gets the frames that are owned.
+type AtEnd = Box<dyn FnOnce(&mut dyn Iterator<Item = u32>) + Send>;
 
 impl OwnershipTable {
     /// A table for the frames of `pool`, all of which are owned.
@@ -48,7 +52,13 @@ impl OwnershipTable {
     pub(crate) fn with(region: &Arc<Region>, note: u16) -> OwnershipTable {
         let frames = region.frames() as usize;
         let loaned = if note == 0 { 0 } else { frames };
-        OwnershipTable { region: Arc::clone(region), notes: vec![note; frames].into(), loaned }
+        OwnershipTable { region: Arc::clone(region), notes: vec![note; frames].into(), loaned, at_end: None }
+    }
+
+    /// What is done when the table goes, which is when the last handle of its pool does: `give_back` gets the frames that are owned then,
+    /// for memory in which somebody else goes on.
+    pub fn at_end(&mut self, give_back: impl FnOnce(&mut dyn Iterator<Item = u32>) + Send + 'static) {
+        self.at_end = Some(Box::new(give_back));
     }
 
     /// Number of frames that are loaned.
@@ -78,6 +88,15 @@ impl OwnershipTable {
         }
         self.loaned += taken;
         taken
+    }
+
+    /// Gives frames that are loaned another note, by their words: those that were on their way to the other side have reached it.
+    pub fn note_again(&mut self, words: &[u64], note: u16) {
+        for word in words {
+            if let Some(found) = self.notes.get_mut(SlotFields::of(*word).frame as usize).filter(|found| **found != 0) {
+                *found = note.max(1);
+            }
+        }
     }
 
     /// Imports slots that were loaned for `note` at the end of the batch. `read` writes their words into private memory and returns
@@ -193,5 +212,14 @@ impl OwnershipTable {
 
     fn check_region(&self, pool: &Pool) {
         assert!(Arc::ptr_eq(pool.region(), &self.region), "the table of one region was given a pool of another");
+    }
+}
+
+impl Drop for OwnershipTable {
+    fn drop(&mut self) {
+        if let Some(give_back) = self.at_end.take() {
+            let owned = self.notes.iter().zip(0..).filter(|(note, _)| **note == 0);
+            give_back(&mut owned.map(|(_, frame)| frame));
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! A pool: the free frames of one region, taken and returned by the batch.
 #![allow(unsafe_code)]
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
 use crate::depot::{Depot, MAGAZINE, Magazine, Spares, new_magazine};
 use crate::{Batch, Checksum, MapError, OwnershipTable, Region, Slot};
@@ -52,6 +52,25 @@ pub struct Pool {
     colours: u16,
 }
 
+/// Finds a pool again, as long as it has a handle.
+#[derive(Clone)]
+pub struct WeakPool {
+    region: Weak<Region>,
+    depot: Weak<Depot>,
+    ownership: Option<Weak<Mutex<OwnershipTable>>>,
+}
+
+impl WeakPool {
+    /// A handle on the pool; `None` if its last one is gone.
+    pub fn upgrade(&self) -> Option<Pool> {
+        let ownership = self.ownership.as_ref().map(Weak::upgrade);
+        if matches!(ownership, Some(None)) {
+            return None;
+        }
+        Some(Pool::handle(self.region.upgrade()?, self.depot.upgrade()?, ownership.flatten()))
+    }
+}
+
 impl Pool {
     /// Maps a region and puts all of its frames into a new pool.
     ///
@@ -79,6 +98,15 @@ impl Pool {
     /// The table of the frames that this process owns, of a pool that [`Pool::shared`] made. All handles have the same one.
     pub fn ownership(&self) -> Option<&Arc<Mutex<OwnershipTable>>> {
         self.ownership.as_ref()
+    }
+
+    /// Finds this pool again without keeping it.
+    pub fn downgrade(&self) -> WeakPool {
+        WeakPool {
+            region: Arc::downgrade(&self.region),
+            depot: Arc::downgrade(&self.depot),
+            ownership: self.ownership.as_ref().map(Arc::downgrade),
+        }
     }
 
     fn handle(region: Arc<Region>, depot: Arc<Depot>, ownership: Option<Arc<Mutex<OwnershipTable>>>) -> Pool {

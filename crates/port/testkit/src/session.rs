@@ -18,6 +18,8 @@ const NAP_NS: u64 = 1_000_000;
 /// A link on a pool of its own.
 pub(crate) struct Session {
     pub pool: Pool,
+    /// Frames of the pool: fewer than those of its region, where the region is somebody else's.
+    frames: usize,
     pub facts: Facts,
     pub sender: Option<Box<dyn Port>>,
     pub receiver: Option<Box<dyn Port>>,
@@ -35,6 +37,7 @@ impl Session {
     /// Opens a fresh link whose ring indices begin at `start`.
     pub fn open(harness: &mut dyn Harness, start: u32) -> Result<Session, String> {
         let pool = harness.make_pool()?;
+        let frames = pool.available();
         let link = harness.open(&pool, start).map_err(|error| format!("cannot open a link: {error}"))?;
         let mut beside = Vec::new();
         let (sender, receiver, reopen) = match link {
@@ -52,7 +55,7 @@ impl Session {
         let account = Account::new(facts.other_traffic);
         let (outgoing, incoming) = (Batch::new(&pool, BATCH), Batch::new(&pool, BATCH));
         let sender = Some(sender);
-        Ok(Session { pool, facts, sender, receiver, beside, account, outgoing, incoming, reopen, sent: None })
+        Ok(Session { pool, frames, facts, sender, receiver, beside, account, outgoing, incoming, reopen, sent: None })
     }
 
     /// The port that is transmitted on.
@@ -242,10 +245,10 @@ impl Session {
 
     /// Drops the ports and the batches; every frame must be free then.
     pub fn close(self) -> Result<(), String> {
-        let Session { mut pool, sender, receiver, beside, outgoing, incoming, reopen, .. } = self;
+        let Session { mut pool, frames: all, sender, receiver, beside, outgoing, incoming, reopen, .. } = self;
         drop((sender, receiver, beside, outgoing, incoming, reopen));
         pool.flush();
-        let (free, all) = (pool.available(), pool.region().frames() as usize);
+        let free = pool.available();
         if free == all {
             return Ok(());
         }

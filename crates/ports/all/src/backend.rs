@@ -274,6 +274,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
         summary: "netmap's kernel module: IF, IF-N, IF^, vale0:a (the kernel's switch), IF{1 (pipe), IF/r (monitor)",
         probe: || Ok(linerate_port_netmap::probe()?),
         open: Some(|spec, pool| boxed(linerate_port_netmap::open(spec, pool))),
+        pool: Some((linerate_port_netmap::has_own_memory, linerate_port_netmap::pool)),
         ..PLAIN
     },
     #[cfg(feature = "dpdk")]

@@ -1,5 +1,7 @@
 //! The memory of ports: how many frames, how large, and whose.
 
+use std::sync::Arc;
+
 use linerate_mem::{Pool, PoolConfig};
 use linerate_port::{Direction, OpenError, OpenOptions, PortSpec};
 use linerate_sys::netdev::Netdev;
@@ -107,9 +109,18 @@ pub fn pool(plan: &PoolPlan<'_>) -> Result<Pool, OpenError> {
     match &own[..] {
         [] => plain(plan, config),
         [spec] => pool_for(spec, config).transpose().unwrap_or_else(|| plain(plan, config)),
-        [first, second, ..] => {
-            let cause = format!("{first} and it each have memory of their own");
-            Err(OpenError::new(second, cause, "`linerate bridge` joins them"))
+        [first, others @ ..] => {
+            let make = |spec: &PortSpec| pool_for(spec, config).transpose().unwrap_or_else(|| plain(plan, config));
+            let pool = make(first)?;
+            for other in others {
+                // Ports of one memory area of netmap have the same pool.
+                let shares = first.backend == other.backend && Arc::ptr_eq(make(other)?.region(), pool.region());
+                if !shares {
+                    let cause = format!("{first} and it each have memory of their own");
+                    return Err(OpenError::new(other, cause, "`linerate bridge` joins them"));
+                }
+            }
+            Ok(pool)
         }
     }
 }

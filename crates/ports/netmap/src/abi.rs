@@ -32,6 +32,11 @@ const fn ioctl(number: u8) -> libc::c_ulong {
 /// `NETMAP_REQ_REGISTER`: binds a descriptor to rings of a port.
 pub(crate) const REGISTER: u16 = 1;
 
+/// `NETMAP_REQ_POOLS_INFO_GET`: where the buffers of a port's area lie.
+pub(crate) const POOLS_INFO: u16 = 12;
+
+/// `NR_REG_NULL`: no ring, but the port's area, and extra buffers of it.
+pub(crate) const NO_RINGS: u32 = 7;
 /// `NR_REG_ALL_NIC`: all rings of the interface.
 pub(crate) const ALL_RINGS: u32 = 1;
 /// `NR_REG_ONE_NIC`: one ring pair of the interface.
@@ -49,6 +54,8 @@ pub(crate) const EXCLUSIVE: u64 = 0x800;
 pub(crate) const RX_RINGS_ONLY: u64 = 0x2000;
 pub(crate) const TX_RINGS_ONLY: u64 = 0x4000;
 
+/// `NS_BUF_CHANGED`: the slot has another buffer than before.
+pub(crate) const BUFFER_CHANGED: u16 = 0x0001;
 /// `NS_REPORT`: the driver says soon that this slot was sent.
 pub(crate) const REPORT: u16 = 0x0002;
 /// `NS_MOREFRAG`: the packet goes on in the next slot.
@@ -100,8 +107,31 @@ pub(crate) struct Register {
     pub flags: u64,
 }
 
+/// `struct nmreq_pools_info`: the pools of an area, of which interface headers, rings and buffers are made.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PoolsInfo {
+    /// Bytes of the area.
+    pub area_bytes: u64,
+    /// Number of the area.
+    pub memory: u16,
+    pub reserved: [u16; 3],
+    pub interfaces_offset: u64,
+    pub interfaces: u32,
+    pub interface_bytes: u32,
+    pub rings_offset: u64,
+    pub rings: u32,
+    pub ring_bytes: u32,
+    /// Place of buffer 0 in the area.
+    pub buffers_offset: u64,
+    pub buffers: u32,
+    pub buffer_bytes: u32,
+}
+
 /// Places in `struct netmap_if`.
 pub(crate) mod interface {
+    /// Number of the first extra buffer; each begins with the number of the next one, and 0 ends the list.
+    pub(crate) const FIRST_EXTRA: usize = 32;
     pub(crate) const TX_RINGS: usize = 24;
     pub(crate) const RX_RINGS: usize = 28;
     pub(crate) const HOST_TX_RINGS: usize = 36;
@@ -171,6 +201,7 @@ mod tests {
             (32, 34, 36)
         );
         assert_eq!((offset_of!(Register, extra_buffers), offset_of!(Register, flags)), (40, 48));
+        assert_eq!((size_of::<PoolsInfo>(), offset_of!(PoolsInfo, buffers_offset)), (64, 48));
     }
 
     #[test]

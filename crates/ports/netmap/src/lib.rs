@@ -10,17 +10,22 @@
 //!
 //! Options, which netmap writes behind `@conf:`: `slots`, `tx-slots`, `rx-slots`, `rings`, `tx-rings`, `rx-rings`, `host-rings`,
 //! `host-tx-rings`, `host-rx-rings` for a port that is made by being opened; `mem=N`, the memory area; `queues=N`, the ring pairs that
-//! are opened; `promisc`.
+//! are opened; `promisc`; `zerocopy`, with which the pool is made of buffers of the area ([`pool`]), and packets change hands without a copy.
 //!
 //! ```text
 //! name.rs   the grammar of names        sys.rs    requests, syncs, the mapping     ring.rs      head and tail
 //! open.rs   from a spec to a device     abi.rs    what the kernel's header says    receive.rs, transmit.rs, port.rs
+//! pool.rs   the pool with `zerocopy`    exchange.rs   buffers change places
 //! ```
 
 mod abi;
+mod exchange;
+#[cfg(test)]
+mod exchange_tests;
 mod fault;
 mod name;
 mod open;
+mod pool;
 mod port;
 mod receive;
 mod ring;
@@ -30,4 +35,5 @@ mod sys;
 mod transmit;
 
 pub use open::{open, probe};
+pub use pool::{has_own_memory, pool};
 pub use port::NetmapPort;

@@ -10,6 +10,7 @@ use linerate_sys::netdev::Netdev;
 use linerate_sys::promiscuous::Promiscuous;
 
 use crate::abi::{self, Register};
+use crate::exchange::Exchange;
 use crate::name::{Kind, PortName, Rings};
 use crate::port::{FRAGS_MAX, Held, NetmapPort};
 use crate::receive::Receiver;
@@ -25,9 +26,10 @@ const LEN_MAX: usize = 65_535;
 /// How long an interface may take to get its carrier back: a driver stops and starts it when netmap takes it.
 const CARRIER_WAIT: Duration = Duration::from_secs(4);
 /// Options of this backend, for its error about others.
-const KNOWN: [&str; 14] = [
+const KNOWN: [&str; 15] = [
     "queues",
     "promisc",
+    "zerocopy",
     "tx_only",
     "rx_only",
     "slots",
@@ -80,10 +82,10 @@ pub fn open(mut spec: PortSpec, pool: &Pool) -> Result<Device<NetmapPort>, OpenE
 
 /// What a spec asks for.
 #[derive(Clone, Debug)]
-struct Request {
-    name: PortName,
+pub(crate) struct Request {
+    pub(crate) name: PortName,
     /// Numbers of slots and rings, and the area; 0 where the kernel chooses.
-    register: Register,
+    pub(crate) register: Register,
     receives: bool,
     transmits: bool,
     promiscuous: bool,
@@ -92,7 +94,7 @@ struct Request {
 }
 
 impl Request {
-    fn take(spec: &mut PortSpec) -> Result<Request, OpenError> {
+    pub(crate) fn take(spec: &mut PortSpec) -> Result<Request, OpenError> {
         if let Some(queue) = spec.options.first_queue.filter(|_| spec.wrote("@")) {
             let cause = format!("@{queue} could be a ring pair or a memory area");
             let hint =
@@ -234,7 +236,9 @@ impl Opener<'_> {
     fn one(&self, mode: u32, ring: u32) -> Result<Bound, OpenError> {
         let control = Control::open().map_err(|error| missing(self.spec, &error))?;
         let mut granted = Register { mode, ring: ring as u16, ..self.request.register };
-        control.register(&self.request.name.port, &mut granted).map_err(|error| self.refused(&error))?;
+        control
+            .register(&self.request.name.port, &mut granted)
+            .map_err(|error| refused(self.spec, &self.request.name, &error))?;
         let is_host = mode == abi::ONE_HOST_RING;
         let (transmit, receive, before) = if is_host {
             (granted.host_tx_rings, granted.host_rx_rings, (granted.tx_rings, granted.rx_rings))
@@ -251,32 +255,6 @@ impl Opener<'_> {
         }
         let suffix = format!("{}{ring}", if is_host { '^' } else { '-' });
         Ok(Bound { control, granted, transmit, receive, suffix })
-    }
-
-    fn refused(&self, error: &io::Error) -> OpenError {
-        let name = &self.request.name;
-        match error.raw_os_error() {
-            Some(libc::ENXIO | libc::ENODEV | libc::ENOENT) => self.error(
-                format!("netmap finds no port {}", name.port),
-                "name an interface, vale0:a for a port of the kernel's switch, or eth1{1 for a pipe",
-            ),
-            Some(libc::EBUSY) => self.error(
-                "its rings are in use: somebody has them alone (/x), or it is attached to a switch of the kernel",
-                "end the other user; `vale-ctl` shows what is attached",
-            ),
-            Some(libc::ENOMEM) => self.error(
-                "netmap has no memory left for its rings and buffers",
-                "close other ports, ask for fewer slots or rings, or raise buf_num in /sys/module/netmap/parameters",
-            ),
-            Some(libc::EOPNOTSUPP) => self.error(
-                "this netmap was built without what the name asks for (VALE, pipes, monitors)",
-                "configure netmap with it (docs/netmap.md)",
-            ),
-            _ => self.error(
-                format!("netmap refuses it: {error}"),
-                "the kernel's log (dmesg) says why; a version of netmap's interface other than 14 is refused like this",
-            ),
-        }
     }
 
     fn port(
@@ -302,15 +280,27 @@ impl Opener<'_> {
         };
         let joined = self.request.name.kind == Kind::Pipe || interface.as_ref().is_some_and(is_veth);
         let hands_over = joined || self.request.name.kind == Kind::Vale;
-        let receiver =
-            bound.receive.map(|index| ring(true, index).map(|ring| Receiver::new(ring, joined))).transpose()?;
+        let exchange = Exchange::of(self.pool, bound.granted.memory);
+        if exchange.is_none() && self.spec.options.zero_copy == Some(true) {
+            let hint = "zerocopy is for bridge, send, receive, pkt-gen and capture, whose frames can be its buffers; leave it out";
+            return Err(self.error("this pool is not made of the port's buffers", hint));
+        }
+        let receiver = bound
+            .receive
+            .map(|index| ring(true, index).map(|ring| Receiver::new(ring, joined, exchange.clone())))
+            .transpose()?;
         let mtu = interface.as_ref().map(|(device, _)| device.mtu().unwrap_or(1500) as usize);
         let wanted = mtu.map_or(LEN_MAX, |mtu| mtu + ETHERNET_BYTES + VLAN_BYTES);
         let sender = bound
             .transmit
-            .map(|index| ring(false, index).map(|ring| Sender::new(ring, wanted, hands_over)))
+            .map(|index| ring(false, index).map(|ring| Sender::new(ring, wanted, hands_over, exchange.clone())))
             .transpose()?;
-        let caps = self.caps(&bound, interface.as_ref(), single, wanted, (receiver.as_ref(), sender.as_ref()));
+        let mut caps = self.caps(&bound, interface.as_ref(), single, wanted, (receiver.as_ref(), sender.as_ref()));
+        if exchange.is_some() {
+            caps.zero_copy = true;
+            caps.copies =
+                "buffers of netmap change hands; packets that do not begin at the first byte of theirs are copied";
+        }
         Ok(NetmapPort {
             caps,
             receiver,
@@ -372,7 +362,35 @@ impl Opener<'_> {
     }
 }
 
-fn missing(spec: &dyn std::fmt::Display, error: &io::Error) -> OpenError {
+/// Why netmap does not give a port.
+pub(crate) fn refused(spec: &PortSpec, name: &PortName, error: &io::Error) -> OpenError {
+    let refuse = |cause: String, hint: &str| OpenError::new(spec, cause, hint);
+    match error.raw_os_error() {
+        Some(libc::ENXIO | libc::ENODEV | libc::ENOENT) => refuse(
+            format!("netmap finds no port {}", name.port),
+            "name an interface, vale0:a for a port of the kernel's switch, or eth1{1 for a pipe",
+        ),
+        Some(libc::EBUSY) => refuse(
+            "its rings are in use: somebody has them alone (/x), or it is attached to a switch of the kernel".into(),
+            "end the other user; `vale-ctl` shows what is attached",
+        ),
+        Some(libc::ENOMEM) => refuse(
+            "netmap has no memory left for its rings and buffers".into(),
+            "close other ports, ask for fewer slots or rings, or raise buf_num in /sys/module/netmap/parameters",
+        ),
+        Some(libc::EOPNOTSUPP) => refuse(
+            "this netmap was built without what the name asks for (VALE, pipes, monitors)".into(),
+            "configure netmap with it (docs/netmap.md)",
+        ),
+        _ => refuse(
+            format!("netmap refuses it: {error}"),
+            "the kernel's log (dmesg) says why; a version of netmap's interface other than 14 is refused like this",
+        ),
+    }
+}
+
+/// Why this process cannot use netmap.
+pub(crate) fn missing(spec: &dyn std::fmt::Display, error: &io::Error) -> OpenError {
     let (cause, hint) = match error.kind() {
         io::ErrorKind::NotFound => (
             format!("this kernel has no netmap ({} is missing)", abi::DEVICE),

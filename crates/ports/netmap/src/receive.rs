@@ -1,8 +1,9 @@
-//! Receiving: packets of the ring are copied into frames of the pool.
+//! Receiving: packets of the ring are copied into frames of the pool, or their buffers become frames of it.
 
 use linerate_mem::{Batch, Checksum, Pool, Scattered, Written};
 
 use crate::abi::{FRAGMENTS_MAX, MORE_FRAGMENTS, SlotWord};
+use crate::exchange::Exchange;
 use crate::fault::Corrupt;
 use crate::ring::Ring;
 
@@ -25,11 +26,13 @@ pub(crate) struct Receiver {
     pub unreleased: u32,
     /// The sender waits for these slots (a pipe, a veth pair), so that they are given back early.
     pub release_early: bool,
+    /// Buffers change places with frames of the pool.
+    exchange: Option<Exchange>,
 }
 
 impl Receiver {
-    pub(crate) fn new(ring: Ring, release_early: bool) -> Receiver {
-        Receiver { ring, totals: Received::default(), unreleased: 0, release_early }
+    pub(crate) fn new(ring: Ring, release_early: bool, exchange: Option<Exchange>) -> Receiver {
+        Receiver { ring, totals: Received::default(), unreleased: 0, release_early, exchange }
     }
 
     /// Whether enough slots were read that a sender waits for.
@@ -46,12 +49,15 @@ impl Receiver {
         self.unreleased += slots;
     }
 
-    /// Copies packets that the last sync showed to the end of the batch; returns how many.
+    /// Moves packets that the last sync showed to the end of the batch; returns how many.
     ///
     /// # Errors
     /// A slot names a buffer that there is not, or a packet that is not inside its buffer. What came before it is in the batch.
     #[inline]
     pub(crate) fn receive(&mut self, batch: &mut Batch, pool: &mut Pool) -> Result<usize, Corrupt> {
+        if self.exchange.is_some() {
+            return self.exchange(batch, pool);
+        }
         let mut packets = 0;
         loop {
             let (copied, stop) = self.copy_plain(batch, pool);
@@ -64,6 +70,27 @@ impl Receiver {
                 Stop::Done => return Ok(packets),
             }
         }
+    }
+
+    /// As [`Receiver::receive`], where buffers change places with frames of the pool.
+    #[inline]
+    fn exchange(&mut self, batch: &mut Batch, pool: &mut Pool) -> Result<usize, Corrupt> {
+        let mut packets = 0;
+        while self.ring.available() > 0 && batch.room() > 0 {
+            let Some(exchange) = &self.exchange else { break };
+            let moved = exchange.receive(&self.ring, batch, pool)?;
+            if moved.slots > 0 {
+                packets += moved.packets as usize;
+                self.totals.packets += moved.packets;
+                self.totals.bytes += moved.bytes;
+                self.release(self.ring.after(self.ring.head(), moved.slots), moved.slots);
+                continue;
+            }
+            // An odd one: an empty slot, more slots than fit, or no frame is free.
+            let Some(copied) = self.copy_other(batch, pool)? else { break };
+            packets += copied;
+        }
+        Ok(packets)
     }
 
     /// Copies packets of one slot as far as they go.

@@ -81,7 +81,7 @@ fn whole(mut pool: Pool, batch: Batch) {
 #[test]
 fn packets_arrive_around_the_end_of_the_ring() {
     let kernel = Kernel::new();
-    let mut receiver = Receiver::new(kernel.ring(), true);
+    let mut receiver = Receiver::new(kernel.ring(), true, None);
     let (mut pool, mut next) = (pool(), 0);
     let mut batch = Batch::new(&pool, 16);
     for round in 0..40u8 {
@@ -106,7 +106,7 @@ fn packets_arrive_around_the_end_of_the_ring() {
 #[test]
 fn packets_of_several_slots_and_without_bytes() {
     let kernel = Kernel::new();
-    let mut receiver = Receiver::new(kernel.ring(), false);
+    let mut receiver = Receiver::new(kernel.ring(), false, None);
     let mut pool = pool();
     let mut batch = Batch::new(&pool, 4);
     kernel.arrive(0, &[1; 2000], MORE_FRAGMENTS);
@@ -136,7 +136,7 @@ fn packets_of_several_slots_and_without_bytes() {
 #[test]
 fn a_packet_that_no_batch_takes_is_counted() {
     let kernel = Kernel::new();
-    let mut receiver = Receiver::new(kernel.ring(), false);
+    let mut receiver = Receiver::new(kernel.ring(), false, None);
     let mut pool = pool();
     let mut batch = Batch::new(&pool, 2);
     (0..3).for_each(|index| kernel.arrive(index, &[1; 2000], if index < 2 { MORE_FRAGMENTS } else { 0 }));
@@ -152,7 +152,7 @@ fn packets_are_sent_until_the_ring_is_full() {
     let kernel = Kernel::new();
     kernel.set_head(5);
     kernel.set_tail(4);
-    let mut sender = Sender::new(kernel.ring(), 65_535, false);
+    let mut sender = Sender::new(kernel.ring(), 65_535, false, None);
     let mut pool = pool();
     let mut batch = Batch::new(&pool, 32);
     for n in 0..10u8 {
@@ -175,7 +175,7 @@ fn packets_are_sent_until_the_ring_is_full() {
 fn long_packets_go_over_several_slots_or_are_refused() {
     let kernel = Kernel::new();
     kernel.set_tail(SLOTS - 1);
-    let mut sender = Sender::new(kernel.ring(), 65_535, false);
+    let mut sender = Sender::new(kernel.ring(), 65_535, false, None);
     assert_eq!(sender.frame_len_max, BUFFER * 7);
     let mut pool = pool();
     let mut batch = Batch::new(&pool, 32);
@@ -254,7 +254,7 @@ fn wrong_slots_break_the_port_and_nothing_else() {
         [(0, 60, 0), (1, 60, 0), (10, 60, 0), (u32::MAX, 60, 0), (2, 2049, MORE_FRAGMENTS), (9, 0xffff, 0)]
     {
         let kernel = Kernel::new();
-        let mut receiver = Receiver::new(kernel.ring(), false);
+        let mut receiver = Receiver::new(kernel.ring(), false, None);
         let mut pool = pool();
         let mut batch = Batch::new(&pool, 40);
         kernel.arrive(0, &[1; 60], 0);
@@ -268,7 +268,7 @@ fn wrong_slots_break_the_port_and_nothing_else() {
     let kernel = Kernel::new();
     kernel.set_tail(5);
     kernel.set_slot(0, 99, 0, 0);
-    let mut sender = Sender::new(kernel.ring(), 1514, false);
+    let mut sender = Sender::new(kernel.ring(), 1514, false, None);
     let mut pool = pool();
     let mut batch = Batch::new(&pool, 4);
     assert!(pool.append(&mut batch, &[0; 60], 0));
@@ -279,7 +279,7 @@ fn wrong_slots_break_the_port_and_nothing_else() {
 #[test]
 fn a_packet_without_an_end_breaks_the_port() {
     let kernel = Kernel::new();
-    let mut receiver = Receiver::new(kernel.ring(), false);
+    let mut receiver = Receiver::new(kernel.ring(), false, None);
     (0..SLOTS).for_each(|index| kernel.set_slot(index, 2, 10, MORE_FRAGMENTS));
     kernel.set_tail(SLOTS - 1);
     receiver.ring.look().unwrap();
@@ -307,7 +307,7 @@ proptest! {
         let mut pool = pool();
         let mut batch = Batch::new(&pool, 6);
         if let (Ok(receive), Ok(send)) = (open(), open()) {
-            let (mut receiver, mut sender) = (Receiver::new(receive, true), Sender::new(send, 9000, false));
+            let (mut receiver, mut sender) = (Receiver::new(receive, true, None), Sender::new(send, 9000, false, None));
             for tail in tails {
                 kernel.set_tail(tail);
                 let _ = receiver.ring.look().and_then(|()| receiver.receive(&mut batch, &mut pool));

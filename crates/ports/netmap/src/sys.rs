@@ -2,14 +2,16 @@
 #![allow(unsafe_code)]
 
 mod area;
+mod extra;
 
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
-use crate::abi::{self, Header, NAME_BYTES, Register};
+use crate::abi::{self, Header, NAME_BYTES, PoolsInfo, Register};
 
 pub(crate) use area::{Area, RingMemory};
+pub(crate) use extra::ExtraBuffers;
 
 /// A descriptor of `/dev/netmap`, which is bound to rings by [`Control::register`] once.
 #[derive(Debug)]
@@ -24,15 +26,28 @@ impl Control {
 
     /// Binds the descriptor to rings of port `name`; `request` gets what the kernel chose.
     pub(crate) fn register(&self, name: &str, request: &mut Register) -> io::Result<()> {
-        let body = std::ptr::from_mut(request) as u64;
-        let mut header = Header { version: abi::API, request: abi::REGISTER, body, ..Header::EMPTY };
+        // SAFETY: the body of this request is a `Register` that can be written to.
+        unsafe { self.control(abi::REGISTER, name, request) }
+    }
+
+    /// Where the buffers of the area of port `name` lie. `info` names the area, or 0 for the one that the port has.
+    pub(crate) fn pools_info(&self, name: &str, info: &mut PoolsInfo) -> io::Result<()> {
+        // SAFETY: the body of this request is a `PoolsInfo` that can be written to.
+        unsafe { self.control(abi::POOLS_INFO, name, info) }
+    }
+
+    /// # Safety
+    /// `body` is what the kernel reads and writes for this request.
+    unsafe fn control<T>(&self, request: u16, name: &str, body: &mut T) -> io::Result<()> {
+        let body = std::ptr::from_mut(body) as u64;
+        let mut header = Header { version: abi::API, request, body, ..Header::EMPTY };
         // The last byte stays 0.
         let bytes = name.as_bytes();
         if bytes.len() >= NAME_BYTES {
             return Err(io::Error::from_raw_os_error(libc::ENAMETOOLONG));
         }
         header.name[..bytes.len()].copy_from_slice(bytes);
-        // SAFETY: the header has the layout that the request is for, and its body is a `Register` that can be written to.
+        // SAFETY: the header has the layout that the request is for, and its body is right by the caller's word.
         check(unsafe { libc::ioctl(self.file.as_raw_fd(), abi::CONTROL as _, &raw mut header) })
     }
 

@@ -1,8 +1,9 @@
-//! Sending: packets are copied into the buffers of the ring.
+//! Sending: packets are copied into the buffers of the ring, or their frames take the buffers' places.
 
 use linerate_mem::{Batch, Pool};
 
 use crate::abi::{FRAGMENTS_MAX, MORE_FRAGMENTS, REPORT, SlotWord};
+use crate::exchange::Exchange;
 use crate::fault::{Corrupt, Fault};
 use crate::ring::Ring;
 
@@ -36,15 +37,27 @@ pub(crate) struct Sender {
     pub frame_len_max: usize,
     /// Bytes of a packet in one slot, at most.
     slot_bytes: usize,
+    /// Buffers change places with frames of the pool.
+    exchange: Option<Exchange>,
 }
 
 impl Sender {
     /// A sender of packets of up to `len_max` bytes, as far as the slots of one packet hold them.
-    pub(crate) fn new(ring: Ring, len_max: usize, hands_over: bool) -> Sender {
+    pub(crate) fn new(ring: Ring, len_max: usize, hands_over: bool, exchange: Option<Exchange>) -> Sender {
         let slot_bytes = ring.memory.buffer_bytes().min(usize::from(u16::MAX));
         let frame_len_max = len_max.min(slot_bytes * FRAGMENTS_MAX.min(ring.memory.slots() as usize - 1));
         let notes = vec![Note::default(); ring.memory.slots() as usize].into();
-        Sender { ring, put: Totals::default(), notes, unsynced: 0, hands_over, empty: 0, frame_len_max, slot_bytes }
+        Sender {
+            ring,
+            put: Totals::default(),
+            notes,
+            unsynced: 0,
+            hands_over,
+            empty: 0,
+            frame_len_max,
+            slot_bytes,
+            exchange,
+        }
     }
 
     /// Takes packets from the front of the batch, as many as there are slots for, and returns how many.
@@ -55,6 +68,7 @@ impl Sender {
     pub(crate) fn transmit(&mut self, batch: &mut Batch, pool: &mut Pool) -> Result<usize, Fault> {
         let mut taken = 0;
         loop {
+            taken += self.exchange(batch, pool)?;
             let plain = self.put_plain(batch)?;
             pool.free_front(batch, plain);
             taken += plain;
@@ -70,6 +84,29 @@ impl Sender {
             }
         }
         Ok(taken)
+    }
+
+    /// Puts packets into the ring whose frames take the places of its buffers, from the front of the batch on, and returns how many.
+    #[inline]
+    fn exchange(&mut self, batch: &mut Batch, pool: &mut Pool) -> Result<usize, Corrupt> {
+        let mut packets = 0;
+        while let Some(exchange) = self.exchange.as_ref().filter(|_| !batch.is_empty() && self.ring.available() > 0) {
+            let (ring, notes, mut last) = (&self.ring, &mut self.notes, 0);
+            let moved = exchange.transmit(ring, batch, pool, self.frame_len_max, |index, slot| {
+                ring.memory.set_slot(index, slot);
+                if let Some(note) = notes.get_mut(index as usize) {
+                    *note = Note { len: slot.len, ends: slot.flags & MORE_FRAGMENTS == 0 };
+                }
+                last = index;
+            })?;
+            if moved.slots == 0 {
+                break;
+            }
+            packets += moved.packets as usize;
+            let totals = Totals { packets: moved.packets, bytes: moved.bytes };
+            self.publish(last, self.ring.after(self.ring.head(), moved.slots), moved.slots, totals);
+        }
+        Ok(packets)
     }
 
     /// Puts packets of one frame and one slot into the ring, from the front of the batch on, and returns how many.

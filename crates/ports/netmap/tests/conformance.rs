@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use linerate_mem::{Batch, Pool};
+use linerate_mem::{Batch, Pool, PoolConfig};
 use linerate_port::{Caps, Interest, Port, PortError, Readiness, Stats};
 use linerate_sys::netdev::Netdev;
 use linerate_sys::netns::NetNs;
@@ -39,12 +39,18 @@ fn one(text: &str, pool: &Pool) -> Result<Box<dyn Port>, String> {
     Ok(open(text, pool)?.remove(0))
 }
 
-/// Checks a harness: here, where this kernel has netmap, else in the user-mode Linux that `LINERATE_UML` names (docs/netmap.md), in which
-/// this program runs `test` alone.
 fn check(test: &str, harness: &mut dyn Harness) {
+    in_kernel(test, || {
+        check_all(harness);
+    });
+}
+
+/// Does the work of a test: here, where this kernel has netmap, else in the user-mode Linux that `LINERATE_UML` names (docs/netmap.md), in
+/// which this program runs `test` alone.
+fn in_kernel(test: &str, work: impl FnOnce()) {
     let Err(error) = linerate_port_netmap::probe() else {
         let _alone = alone();
-        check_all(harness);
+        work();
         return;
     };
     let Some(folder) = std::env::var_os("LINERATE_UML").filter(|_| std::env::var_os("UML").is_none()) else {
@@ -82,6 +88,40 @@ impl Harness for Pipe {
 #[test]
 fn pipe() {
     check("pipe", &mut Pipe);
+}
+
+/// The same, where the buffers of the pipe's area are the frames of the pool.
+#[derive(Default)]
+struct PipeWithoutCopies {
+    number: u32,
+}
+
+impl Harness for PipeWithoutCopies {
+    fn name(&self) -> String {
+        "netmap pipe without copies".into()
+    }
+
+    fn facts(&self) -> Facts {
+        Pipe.facts()
+    }
+
+    fn make_pool(&mut self) -> Result<Pool, String> {
+        self.number = number();
+        let spec = format!("netmap:lr{}{{1,zerocopy", self.number).parse().map_err(|error| format!("{error}"))?;
+        linerate_port_netmap::pool(&spec, self.pool()).map_err(|error| error.to_string())
+    }
+
+    fn open(&mut self, pool: &Pool, _start: u32) -> Result<Link, String> {
+        let receiver = one(&format!("netmap:lr{}{{1,zerocopy", self.number), pool)?;
+        let sender = one(&format!("netmap:lr{}}}1,zerocopy", self.number), pool)?;
+        assert!(receiver.caps().zero_copy && sender.caps().zero_copy);
+        Ok(Link::Pair { sender, receiver })
+    }
+}
+
+#[test]
+fn pipe_without_copies() {
+    check("pipe_without_copies", &mut PipeWithoutCopies::default());
 }
 
 /// A port that counts what passes.
@@ -175,9 +215,27 @@ fn vale_with_small_rings() {
 #[derive(Default)]
 struct Veth {
     namespace: Option<NetNs>,
+    /// The frames of the pool are buffers of the area that all interfaces have.
+    zero_copy: bool,
 }
 
 impl Veth {
+    fn make_pair(&mut self) -> Result<(), String> {
+        let namespace = NetNs::anonymous().map_err(|error| error.to_string())?;
+        let end = |name| VethEnd { name, namespace: &namespace };
+        veth::create(end("near"), end("far"), 1).map_err(|error| error.to_string())?;
+        let up = namespace.run(|| {
+            let device = |name: &str| Netdev::open(name).map_err(|error| error.to_string());
+            veth::bring_up(&device("near")?, &device("far")?).map_err(|error| error.to_string())
+        });
+        self.namespace = Some(namespace);
+        up.map_err(|error| error.to_string())?
+    }
+
+    fn spec(&self, interface: &str) -> String {
+        format!("netmap:{interface}{}", if self.zero_copy { ",zerocopy" } else { "" })
+    }
+
     fn inside<T: Send>(&self, work: impl FnOnce(&NetNs) -> T + Send) -> Result<T, String> {
         let namespace = self.namespace.as_ref().ok_or("no link was opened")?;
         namespace.run(|| work(namespace)).map_err(|error| error.to_string())
@@ -186,25 +244,28 @@ impl Veth {
 
 impl Harness for Veth {
     fn name(&self) -> String {
-        "netmap over veth".into()
+        format!("netmap over veth{}", if self.zero_copy { " without copies" } else { "" })
     }
 
     fn facts(&self) -> Facts {
         Facts { wrap_packets: 5_000, patience: PATIENCE, ..Facts::default() }
     }
 
+    fn make_pool(&mut self) -> Result<Pool, String> {
+        self.make_pair()?;
+        if !self.zero_copy {
+            return Pool::new(self.pool()).map_err(|error| error.to_string());
+        }
+        let (spec, config) = (self.spec("near").parse().map_err(|error| format!("{error}"))?, self.pool());
+        let pool = self.inside(|_| linerate_port_netmap::pool(&spec, config))?;
+        pool.map_err(|error| error.to_string())
+    }
+
     fn open(&mut self, pool: &Pool, _start: u32) -> Result<Link, String> {
-        let namespace = NetNs::anonymous().map_err(|error| error.to_string())?;
-        let end = |name| VethEnd { name, namespace: &namespace };
-        veth::create(end("near"), end("far"), 1).map_err(|error| error.to_string())?;
-        let opened = namespace.run(|| {
-            let device = |name: &str| Netdev::open(name).map_err(|error| error.to_string());
-            veth::bring_up(&device("near")?, &device("far")?).map_err(|error| error.to_string())?;
-            let receiver = one("netmap:far", pool)?;
-            Ok::<_, String>((one("netmap:near", pool)?, receiver))
-        });
-        self.namespace = Some(namespace);
-        let (sender, receiver) = opened.map_err(|error| error.to_string())??;
+        let (receiver, sender) = (self.spec("far"), self.spec("near"));
+        let opened = self.inside(|_| Ok::<_, String>((one(&receiver, pool)?, one(&sender, pool)?)))?;
+        let (receiver, sender) = opened?;
+        assert_eq!((receiver.caps().zero_copy, sender.caps().zero_copy), (self.zero_copy, self.zero_copy));
         Ok(Link::Pair { sender, receiver })
     }
 
@@ -223,4 +284,56 @@ impl Harness for Veth {
 #[test]
 fn veth_pair() {
     check("veth_pair", &mut Veth::default());
+}
+
+#[test]
+fn veth_pair_without_copies() {
+    check("veth_pair_without_copies", &mut Veth { zero_copy: true, ..Veth::default() });
+}
+
+/// While somebody else uses the area, so that netmap does not make it anew.
+#[test]
+fn extra_buffers_come_back() {
+    in_kernel("extra_buffers_come_back", || {
+        let mut veth = Veth { zero_copy: true, ..Veth::default() };
+        veth.make_pair().unwrap();
+        let plain = Pool::new(veth.pool()).unwrap();
+        let spec = veth.spec("near").parse().unwrap();
+        let made = |frames| linerate_port_netmap::pool(&spec, PoolConfig { frames, ..veth.pool() });
+        veth.inside(|_| {
+            let mut user = one("netmap:far", &plain).unwrap();
+            // Of some 160,000: nothing may be missing ten times.
+            const FRAMES: usize = 16_384;
+            for round in 0..30 {
+                let pool = made(FRAMES).unwrap();
+                assert_eq!(pool.available(), FRAMES, "after {round} rounds");
+                let mut near = one("netmap:near,zerocopy", &pool).unwrap();
+                // The second pool of the area is the first.
+                assert_eq!(made(4096).unwrap().region().frames(), pool.region().frames());
+                let (mut sent, mut batch) = (Batch::new(&pool, 64), Batch::new(&plain, 64));
+                let mut own = pool.clone();
+                assert_eq!(own.alloc(&mut sent, 64, 60), 64);
+                sent.iter_mut().for_each(|packet| packet.fill(round));
+                assert_eq!(near.transmit(&mut sent).unwrap(), 64);
+                near.flush().unwrap();
+                let mut came = 0;
+                while came < 64 {
+                    assert_ne!(user.wait(Interest::Receive, 3_000_000_000).unwrap(), Readiness::TimedOut);
+                    came += user.receive(&mut batch).unwrap();
+                    // It sends them back, and they are dropped where they are.
+                    user.transmit(&mut batch).unwrap();
+                }
+                user.flush().unwrap();
+                let mut back = Batch::new(&pool, 64);
+                let mut seen = 0;
+                while seen < 64 {
+                    assert_ne!(near.wait(Interest::Receive, 3_000_000_000).unwrap(), Readiness::TimedOut);
+                    seen += near.receive(&mut back).unwrap();
+                    assert!(back.iter().all(|packet| packet == [round; 60]));
+                    own.free(&mut back);
+                }
+            }
+        })
+        .unwrap();
+    });
 }

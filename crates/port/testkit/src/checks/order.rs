@@ -79,6 +79,7 @@ const THREAD_PACKETS: usize = 20_000;
 pub(super) fn between_threads(harness: &mut dyn Harness) -> Result<Outcome, String> {
     let facts = harness.facts();
     let mut pool = harness.make_pool()?;
+    let frames = pool.available();
     let link = harness.open(&pool, facts.starts.last().copied().unwrap_or(0))?;
     let Link::Pair { sender, receiver } = link else {
         return not_applicable("sender and receiver are not open at the same time");
@@ -90,7 +91,7 @@ pub(super) fn between_threads(harness: &mut dyn Harness) -> Result<Outcome, Stri
     let lost = harness.lost_on_path();
     arrived.check(lost)?;
     pool.flush();
-    if !pool.is_whole() {
+    if pool.available() != frames {
         return Err("frames are missing after the threads have ended".into());
     }
     passed(format!("{} of {THREAD_PACKETS} packets", arrived.ours))

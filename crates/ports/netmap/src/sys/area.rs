@@ -1,7 +1,8 @@
 //! The area that the kernel shares: a mapping, the rings in it, and the buffers.
 //!
 //! Other processes that use ports of the same area can write to all of it. So places and sizes are read once and checked, indices are
-//! checked when they are read, and the bytes of buffers are copied, never referred to.
+//! checked when they are read, and the bytes of buffers are copied; only frames of a pool that is made of the area's own buffers
+//! (exchange.rs) are referred to.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -64,7 +65,7 @@ impl Area {
     }
 
     /// The atomic `T` at byte `place`; `None` if it is not inside, or not aligned.
-    fn cell<T>(&self, place: usize) -> Option<&T> {
+    pub(super) fn cell<T>(&self, place: usize) -> Option<&T> {
         let fits = place.checked_add(size_of::<T>()).is_some_and(|end| end <= self.bytes);
         if !fits || !place.is_multiple_of(align_of::<T>()) {
             return None;
@@ -101,6 +102,15 @@ impl Area {
         // Places are signed, and counted from the interface header on.
         let distance = self.u64_at(header.checked_add(at)?)? as i64;
         header.checked_add_signed(isize::try_from(distance).ok()?)
+    }
+}
+
+impl Area {
+    /// The first of `bytes` bytes at byte `place`; `None` if they are not inside.
+    pub(super) fn start(&self, place: usize, bytes: usize) -> Option<NonNull<u8>> {
+        let inside = place.checked_add(bytes).is_some_and(|end| end <= self.bytes);
+        // SAFETY: the place is inside the mapping, or just behind it where there are no bytes.
+        inside.then(|| unsafe { self.base.add(place) })
     }
 }
 
@@ -167,6 +177,12 @@ impl RingMemory {
     #[inline]
     pub(crate) fn buffer_bytes(&self) -> usize {
         self.buffer_bytes
+    }
+
+    /// True for the number of a buffer that a slot may have.
+    #[inline]
+    pub(crate) fn has_buffer(&self, buffer: u32) -> bool {
+        (abi::FIRST_BUFFER..self.buffer_count).contains(&buffer)
     }
 
     #[inline]
@@ -239,7 +255,7 @@ impl RingMemory {
     #[inline]
     fn bytes(&self, buffer: u32, offset: u64, len: usize) -> Option<NonNull<u8>> {
         let inside = offset <= self.buffer_bytes as u64 && len <= self.buffer_bytes - offset as usize;
-        if buffer < abi::FIRST_BUFFER || buffer >= self.buffer_count || !inside {
+        if !self.has_buffer(buffer) || !inside {
             return None;
         }
         // SAFETY: `buffer_count` buffers lie between `buffers` and the end of the area, and the bytes are inside this one.
