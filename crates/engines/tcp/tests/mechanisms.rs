@@ -180,6 +180,22 @@ fn a_program_that_takes_nothing_closes_the_window_and_loses_nothing() {
 }
 
 #[test]
+fn a_program_is_told_of_the_room_that_sending_makes_before_anything_is_acknowledged() {
+    let mut sender = config(1);
+    sender.send.unsent_max = 10_000;
+    let mut pair = Pair::with(sender, config(2));
+    let (a, b) = pair.connected(ListenOptions::default());
+    pair.a.app_mut().told.clear();
+    assert_eq!(pair.send_a(a, &[1; 30_000]), 10_000);
+    // All of it has left, and no acknowledgment has come.
+    let in_flight = pair.a.with(pair.now_ns, |_, io| io.info(a)).unwrap().in_flight;
+    assert_eq!((in_flight, &pair.a.app().told[..]), (10_000, &[Told::Sendable(a)][..]));
+    assert_eq!(pair.send_a(a, &[1; 30_000]), 10_000);
+    pair.run(1_000);
+    assert_eq!(pair.b.app().data[&b].len(), 20_000);
+}
+
+#[test]
 fn every_second_full_segment_is_acknowledged_and_a_single_one_later() {
     let mut pair = Pair::new();
     let (a, _) = pair.connected(ListenOptions::default());

@@ -239,7 +239,7 @@ impl Port for PacketPort {
         self.driver_full = false;
         let (mut taken, mut tries) = (0, 0);
         while !batch.is_empty() {
-            let run = next_run(batch, self.device.frame_len_max);
+            let run = next_run(batch, self.device.frame_len_max, self.offload);
             let step = match run.stop {
                 Some(stop) if run.slots == 0 => self.clear_front(batch, stop),
                 _ => self.send_run(batch, run),

@@ -46,9 +46,11 @@ pub(crate) enum Stop {
     Incomplete,
 }
 
-/// Looks at packets from the front of the batch on. `frame_len_max` is for untagged frames.
+/// Looks at packets from the front of the batch on. `frame_len_max` is for untagged frames. `merges`: segments that follow each other leave as
+/// one message, so that more packets than messages go into a call.
 #[inline]
-pub(crate) fn next_run(batch: &Batch, frame_len_max: usize) -> Run {
+pub(crate) fn next_run(batch: &Batch, frame_len_max: usize, merges: bool) -> Run {
+    let packets_max = if merges && batch.has_partial_checksums(0) { SLOTS_MAX } else { MESSAGES_MAX };
     let mut run = Run::default();
     let mut packet = Totals::default();
     let mut first_slot = 0;
@@ -68,7 +70,7 @@ pub(crate) fn next_run(batch: &Batch, frame_len_max: usize) -> Run {
         run.totals.packets += 1;
         run.totals.bytes += packet.bytes;
         run.slots = index + 1;
-        if run.totals.packets as usize == MESSAGES_MAX {
+        if run.totals.packets as usize == packets_max {
             return run;
         }
         first_slot = index + 1;
@@ -131,7 +133,7 @@ pub(crate) fn refusal(error: &io::Error) -> Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linerate_mem::Pool;
+    use linerate_mem::{Checksum, Pool};
 
     /// A batch of packets, each given as the lengths of its slots.
     fn batch(packets: &[&[usize]]) -> Batch {
@@ -154,38 +156,44 @@ mod tests {
 
     #[test]
     fn whole_packets_go_and_what_is_wrong_stops_them() {
-        assert_eq!(next_run(&batch(&[]), 1514), run(0, 0, 0, None));
-        assert_eq!(next_run(&batch(&[&[60], &[100, 50], &[1514]]), 1514), run(3, 1724, 4, None));
+        assert_eq!(next_run(&batch(&[]), 1514, false), run(0, 0, 0, None));
+        assert_eq!(next_run(&batch(&[&[60], &[100, 50], &[1514]]), 1514, false), run(3, 1724, 4, None));
         let too_long = Some(Stop::TooLong { len: 1515, max: 1514 });
-        assert_eq!(next_run(&batch(&[&[60], &[1000, 515], &[60]]), 1514), run(1, 60, 1, too_long));
-        assert_eq!(next_run(&batch(&[&[60], &[6, 7]]), 1514), run(1, 60, 1, Some(Stop::TooShort { slots: 2 })));
+        assert_eq!(next_run(&batch(&[&[60], &[1000, 515], &[60]]), 1514, false), run(1, 60, 1, too_long));
+        assert_eq!(next_run(&batch(&[&[60], &[6, 7]]), 1514, false), run(1, 60, 1, Some(Stop::TooShort { slots: 2 })));
         let mut cut = batch(&[&[60], &[60]]);
         cut.set_more(1, true);
-        assert_eq!(next_run(&cut, 1514), run(1, 60, 1, None));
+        assert_eq!(next_run(&cut, 1514, false), run(1, 60, 1, None));
         cut.set_more(0, true);
-        assert_eq!(next_run(&cut, 1514), run(0, 0, 0, Some(Stop::Incomplete)));
+        assert_eq!(next_run(&cut, 1514, false), run(0, 0, 0, Some(Stop::Incomplete)));
     }
 
     #[test]
     fn a_tag_makes_room_for_itself() {
         let mut tagged = batch(&[&[1518]]);
         tagged.packet_mut(0)[12..14].copy_from_slice(&VLAN_ETHERTYPE);
-        assert_eq!(next_run(&tagged, 1514).totals.packets, 1);
-        assert_eq!(next_run(&tagged, 1513).stop, Some(Stop::TooLong { len: 1518, max: 1517 }));
-        assert_eq!(next_run(&batch(&[&[1518]]), 1514).stop, Some(Stop::TooLong { len: 1518, max: 1514 }));
+        assert_eq!(next_run(&tagged, 1514, false).totals.packets, 1);
+        assert_eq!(next_run(&tagged, 1513, false).stop, Some(Stop::TooLong { len: 1518, max: 1517 }));
+        assert_eq!(next_run(&batch(&[&[1518]]), 1514, false).stop, Some(Stop::TooLong { len: 1518, max: 1514 }));
     }
 
     #[test]
     fn a_call_takes_so_many_packets_and_slots_at_most() {
         let sixty: &[usize] = &[60];
         let many = batch(&[sixty; 100]);
-        assert_eq!(next_run(&many, 1514).totals.packets as usize, MESSAGES_MAX);
+        assert_eq!(next_run(&many, 1514, false).totals.packets as usize, MESSAGES_MAX);
+        // A batch of which nothing is partial holds nothing to merge.
+        assert_eq!(next_run(&many, 1514, true).totals.packets as usize, MESSAGES_MAX);
+        let mut segments = batch(&[sixty; 200]);
+        segments.set_checksum(0, Checksum::Partial);
+        assert_eq!(next_run(&segments, 1514, true).totals.packets as usize, SLOTS_MAX);
+        assert_eq!(next_run(&segments, 1514, false).totals.packets as usize, MESSAGES_MAX);
         let two: &[usize] = &[30, 30];
         let split = batch(&[two; 100]);
-        assert_eq!(next_run(&split, 1514).slots, SLOTS_MAX);
+        assert_eq!(next_run(&split, 1514, false).slots, SLOTS_MAX);
         let ones = [1; SLOTS_MAX + 1];
         let endless = batch(&[&ones]);
-        assert_eq!(next_run(&endless, 1514).stop, Some(Stop::TooLong { len: 129, max: 129 }));
+        assert_eq!(next_run(&endless, 1514, false).stop, Some(Stop::TooLong { len: 129, max: 129 }));
         assert_eq!(slots_of(&split, 3), 6);
     }
 }

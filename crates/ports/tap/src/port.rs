@@ -1,7 +1,7 @@
 //! The port: one read(2) or write(2) a packet.
 
 use std::fs::File;
-use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::io::{self, IoSlice, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use linerate_mem::{Batch, Pool, Span, Written};
@@ -91,7 +91,7 @@ impl TapPort {
         let TapPort { file, long, too_long, unknown, .. } = self;
         let (mut outcome, mut bytes) = (Ok(()), 0);
         let taken = self.pool.fill(batch, usize::MAX, |frame| {
-            let (len, note) = match read_packet(file, long.bytes_mut()) {
+            let (len, note) = match read_packet(file, long.note_and_bytes_mut()) {
                 Ok(read) => read,
                 Err(error) => {
                     outcome = Err(error);
@@ -209,10 +209,11 @@ impl TapPort {
     }
 }
 
-/// Reads a packet with its note. The length may be more than there was room for.
+/// Reads a note and the packet behind it, in one piece, because a list of pieces costs the kernel a part of each call. The length of the packet may
+/// be more than there was room for.
 fn read_packet(mut file: &File, to: &mut [u8]) -> io::Result<(usize, VnetHeader)> {
-    let mut note = [0; VnetHeader::BYTES];
-    let len = file.read_vectored(&mut [IoSliceMut::new(&mut note), IoSliceMut::new(to)])?;
+    let len = file.read(to)?;
+    let note = to.first_chunk().copied().unwrap_or_default();
     Ok((len.saturating_sub(VnetHeader::BYTES), VnetHeader::parse(note, 0)))
 }
 

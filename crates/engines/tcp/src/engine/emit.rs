@@ -2,7 +2,7 @@
 
 use super::syn::{syn_header, syn_options};
 use super::window::{acknowledge, right_edge, window_field};
-use super::{DelayedAck, Engine, tuple_of};
+use super::{DelayedAck, Engine, Event, tuple_of};
 use linerate_slab::Slab;
 
 use crate::egress::{Egress, Ends, Options, Segment};
@@ -48,7 +48,12 @@ impl Engine {
                 break;
             }
             done += 1;
-            self.tcbs[index].flags.clear(Flags::TOUCHED);
+            let tcb = &mut self.tcbs[index];
+            tcb.flags.clear(Flags::TOUCHED);
+            if send::takes_again(tcb, &self.send) {
+                // What was sent made room. The congestion window may take more than waited, so the program does not wait for an acknowledgment.
+                self.events.push_back(Event::Sendable(index));
+            }
             self.file(index);
         }
         if done == self.touched.len() {

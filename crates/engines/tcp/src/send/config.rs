@@ -17,6 +17,9 @@ pub struct SendConfig {
     pub budget_bytes: usize,
     /// Most bytes that one connection keeps.
     pub buffer_max: u32,
+    /// Most bytes of those that were not sent yet. What waits for longer has left the processor's caches when its turn comes, and is read from
+    /// memory again.
+    pub unsent_max: u32,
     /// Most connections.
     pub connections_max: usize,
     /// Congestion control.
@@ -45,6 +48,7 @@ impl Default for SendConfig {
         SendConfig {
             budget_bytes: 256 << 20,
             buffer_max: 4 << 20,
+            unsent_max: 512 << 10,
             connections_max: 65_536,
             congestion: Congestion::Cubic,
             initial_window: 10,

@@ -165,6 +165,12 @@ pub fn write_usual(tcb: &mut Tcb, memory: &mut SendMemory, bytes: &[u8]) -> bool
     usual::write(tcb, memory, bytes)
 }
 
+/// True if a write was cut short, and there is room again because bytes were sent: `sendable` is due, and `SEND_BLOCKED` is cleared.
+#[inline]
+pub fn takes_again(tcb: &mut Tcb, memory: &SendMemory) -> bool {
+    tcb.flags.has(Flags::SEND_BLOCKED) && write::take_room_again(tcb, memory)
+}
+
 /// Bytes that `write` would take now.
 pub fn room(tcb: &Tcb, memory: &SendMemory) -> usize {
     queue::room(tcb, memory)

@@ -10,12 +10,13 @@ pub(super) fn payload_max(tcb: &Tcb) -> u32 {
     tcb.payload_max().min(SEGMENT_MAX)
 }
 
-/// Bytes that a write would take now: what is left of the connection's buffer, and at most half of what is left of the budget, so that
-/// no connection takes all of it.
+/// Bytes that a write would take now: what is left of the connection's buffer, and of what may wait to be sent, and at most half of what is left
+/// of the budget, so that no connection takes all of it.
 #[inline]
 pub(super) fn room(tcb: &Tcb, memory: &SendMemory) -> usize {
-    let own = memory.config.buffer_max.saturating_sub(tcb.queued) as usize;
-    own.min(memory.available_bytes() / 2)
+    let unsent = tcb.queued.saturating_sub(tcb.in_flight());
+    let own = memory.config.buffer_max.saturating_sub(tcb.queued).min(memory.config.unsent_max.saturating_sub(unsent));
+    (own as usize).min(memory.available_bytes() / 2)
 }
 
 /// The first chunk that was never sent; [`NONE`] if there is none.

@@ -13,7 +13,8 @@ const ROOM_AGAIN: usize = 16 << 10;
 #[inline(never)]
 pub(super) fn take_room_again(tcb: &mut Tcb, memory: &SendMemory) -> bool {
     let room = room(tcb, memory);
-    let is_enough = room >= ROOM_AGAIN.min(memory.config.buffer_max as usize / 4).max(1);
+    let most = memory.config.buffer_max.min(memory.config.unsent_max) as usize;
+    let is_enough = room >= ROOM_AGAIN.min(most / 4).max(1);
     let is_due = is_enough || (tcb.queued == 0 && room > 0);
     if is_due {
         tcb.flags.clear(Flags::SEND_BLOCKED);

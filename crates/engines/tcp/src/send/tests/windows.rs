@@ -192,6 +192,23 @@ fn a_write_is_cut_short_at_the_buffer_and_told_when_there_is_room() {
 }
 
 #[test]
+fn a_write_is_cut_short_at_what_may_wait_and_what_is_in_flight_does_not_count() {
+    let config = SendConfig { buffer_max: 100_000, unsent_max: 20_000, ..SendConfig::default() };
+    let mut simulation = Simulation::established(quick(), ReceiverConfig::default(), config);
+    assert_eq!((simulation.write(15_000), simulation.write(15_000), simulation.write(1)), (15_000, 5_000, 0));
+    assert!(simulation.tcb.flags.has(Flags::SEND_BLOCKED));
+    simulation.emit();
+    // The initial window has left.
+    assert_eq!((simulation.tcb.in_flight(), simulation.write(30_000)), (14_480, 14_480));
+    simulation.run_ms(21);
+    assert!(!simulation.tcb.flags.has(Flags::SEND_BLOCKED));
+    simulation.run_until_acknowledged();
+    // The SYN counts as one.
+    assert_eq!(simulation.receiver.bytes, 34_481);
+    simulation.finish();
+}
+
+#[test]
 fn a_budget_that_is_used_up_refuses_and_tells_later() {
     let config = SendConfig { budget_bytes: 8_192, ..SendConfig::default() };
     let mut simulation = Simulation::established(quick(), ReceiverConfig::default(), config);
