@@ -1,29 +1,50 @@
-//! What later steps need is built while the tests run, which wait for much of their time: by the scheduler's idle class (sched(7)),
-//! whose threads run only where a core has nothing else to do, so that the tests do not notice. Nothing depends on it: a step whose
-//! build is not there, or failed, builds itself, and says what is wrong.
+//! What later steps need is built beside those that wait for much of their time, the tests and the OpenFlow suite: by the scheduler's idle
+//! class (sched(7)), whose threads run only where a core has nothing else to do, so that those steps do not notice. Nothing depends on it: a
+//! step whose build is not there, or failed, builds itself, and says what is wrong.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
 
 use super::tools::works;
 use super::{Context, Outcome};
 
-/// Runs `meanwhile`, and beside it the builds, one after the other; comes back when both are done.
-pub fn while_building<Made>(context: &Context, builds: Vec<Command>, meanwhile: impl FnOnce() -> Made) -> Made {
-    let ended = AtomicBool::new(false);
-    thread::scope(|scope| {
-        if works(Command::new("chrt").args(["--idle", "0", "true"])) {
-            scope.spawn(|| build(context, builds, &ended));
-        }
-        let made = meanwhile();
-        ended.store(true, Ordering::Relaxed);
-        made
-    })
+/// Builds for later steps, if there are any.
+#[derive(Default)]
+pub struct Ahead(Mutex<Option<Building>>);
+
+struct Building {
+    ended: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
 }
 
-/// A build that has begun is worth ending, because its step waits for it anyway.
-fn build(context: &Context, builds: Vec<Command>, ended: &AtomicBool) {
+impl Ahead {
+    /// Begins the builds, one after the other, on a thread of its own.
+    pub fn begin(&self, context: &Context, builds: Vec<Command>) {
+        self.end();
+        if builds.is_empty() || !works(Command::new("chrt").args(["--idle", "0", "true"])) {
+            return;
+        }
+        let ended = Arc::new(AtomicBool::new(false));
+        let (context, told) = (context.clone(), Arc::clone(&ended));
+        let thread = thread::spawn(move || build(&context, &builds, &told));
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Building { ended, thread });
+    }
+
+    /// Begins no more builds, and waits for the one that has begun, which is worth ending because its step waits for it anyway.
+    pub fn end(&self) {
+        let building = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(Building { ended, thread }) = building {
+            ended.store(true, Ordering::Relaxed);
+            if let Err(panic) = thread.join() {
+                std::panic::resume_unwind(panic);
+            }
+        }
+    }
+}
+
+fn build(context: &Context, builds: &[Command], ended: &AtomicBool) {
     for (number, command) in builds.iter().enumerate() {
         if ended.load(Ordering::Relaxed) {
             return;
@@ -60,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn builds_run_in_the_idle_class_beside_the_rest_with_their_folder_and_variables() {
+    fn builds_run_in_the_idle_class_beside_the_rest_with_their_folder_and_variables_until_they_are_ended() {
         if !works(Command::new("chrt").args(["--idle", "0", "true"])) {
             return eprintln!("skipped in part: chrt is not installed");
         }
@@ -68,20 +89,34 @@ mod tests {
         std::fs::create_dir_all(&folder).unwrap();
         let deadline = Instant::now() + Duration::from_secs(60);
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).into();
-        let context = Context { root, target: folder.clone(), deadline, later: Vec::new() };
+        let context = Context { root, target: folder.clone(), deadline, later: Vec::new(), ahead: Arc::default() };
         let mut says = Command::new("sh");
-        says.args(["-c", "chrt -p $$; pwd; echo $WORD; chrt -p $$ > there"]).current_dir(&folder).env("WORD", "a word");
+        // It ends when it is let go.
+        let line = "chrt -p $$; pwd; echo $WORD; touch there; while [ ! -e go ]; do sleep 0.01; done; echo to the end";
+        says.args(["-c", line]).current_dir(&folder).env("WORD", "a word");
+        let mut never = Command::new("touch");
+        never.arg(folder.join("never"));
+        context.ahead.begin(&context, vec![says, never]);
+        // It runs while this does.
         let there = folder.join("there");
-        let made = while_building(&context, vec![says], || {
-            // It runs while this does.
-            while !there.exists() && Instant::now() < deadline {
-                thread::sleep(Duration::from_millis(5));
-            }
-            there.exists()
+        while !there.exists() && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(5));
+        }
+        let begun = there.exists();
+        thread::scope(|scope| {
+            let ending = scope.spawn(|| context.ahead.end());
+            // The second must not begin, so the end is announced before the first may end.
+            thread::sleep(Duration::from_millis(200));
+            std::fs::write(folder.join("go"), "").unwrap();
+            ending.join().unwrap();
         });
         let said = std::fs::read_to_string(folder.join("ahead-0.log")).unwrap();
+        let second = folder.join("never").exists();
         std::fs::remove_dir_all(&folder).unwrap();
-        assert!(made && said.contains("SCHED_IDLE") && said.contains("a word"), "{said}");
-        assert!(said.contains(&*folder.to_string_lossy()), "{said}");
+        assert!(
+            begun && said.contains("SCHED_IDLE") && said.contains("a word") && said.contains("to the end"),
+            "{said}"
+        );
+        assert!(said.contains(&*folder.to_string_lossy()) && !second, "{said}");
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! steps.rs        the steps
-//! ahead.rs        builds of later steps, made while tests wait
+//! ahead.rs        builds of later steps, made beside those that wait
 //! tools.rs        what a step needs and a machine may lack
 //! process.rs      commands with a time limit
 //! test_output.rs  the output of `cargo test`, read for what passed, failed, was skipped and died
@@ -19,13 +19,16 @@ mod tools;
 mod verdict;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
-use steps::STEPS;
+use ahead::Ahead;
+use steps::{STEPS, WAITING};
 
 /// What a step works with.
+#[derive(Clone)]
 pub struct Context {
     /// The workspace.
     root: PathBuf,
@@ -35,6 +38,8 @@ pub struct Context {
     deadline: Instant,
     /// Names of the steps that follow.
     later: Vec<&'static str>,
+    /// What is built for them.
+    ahead: Arc<Ahead>,
 }
 
 /// How a step ended.
@@ -79,18 +84,23 @@ pub fn run(root: &Path, names: &[&str]) -> Result<bool> {
     let mut metadata = cargo_metadata::MetadataCommand::new();
     let metadata = metadata.current_dir(root).no_deps().other_options(["--locked".to_owned()]).exec();
     let target = PathBuf::from(metadata.context("cargo metadata")?.target_directory);
-    let mut done = Vec::new();
+    let (mut done, ahead) = (Vec::new(), Arc::<Ahead>::default());
     for (number, step) in steps.iter().enumerate() {
         println!("\n== {}: {}", step.name, step.about);
         let start = Instant::now();
-        let deadline = start + Duration::from_secs(60 * step.limit_min);
+        if !WAITING.contains(&step.name) {
+            ahead.end();
+        }
+        let deadline = Instant::now() + Duration::from_secs(60 * step.limit_min);
         let later = steps[number + 1..].iter().map(|step| step.name).collect();
-        let context = Context { root: root.to_path_buf(), target: target.clone(), deadline, later };
+        let context =
+            Context { root: root.to_path_buf(), target: target.clone(), deadline, later, ahead: Arc::clone(&ahead) };
         let outcome = (step.run)(&context).unwrap_or_else(|error| Outcome::Failed(format!("{error:#}")));
         let ended = Done { name: step.name, outcome, time: start.elapsed() };
         println!("{}", ended.line());
         done.push(ended);
     }
+    ahead.end();
     println!("\n{}", summary(&done));
     Ok(!done.iter().any(|step| matches!(step.outcome, Outcome::Failed(_))))
 }
@@ -174,7 +184,13 @@ mod tests {
     fn a_failed_step_fails_the_run() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         let deadline = Instant::now() + Duration::from_secs(60);
-        let context = Context { root: root.into(), target: root.join("target"), deadline, later: Vec::new() };
+        let context = Context {
+            root: root.into(),
+            target: root.join("target"),
+            deadline,
+            later: Vec::new(),
+            ahead: Arc::default(),
+        };
         let is_failed = |outcome: Result<Outcome>| matches!(outcome, Ok(Outcome::Failed(_)));
         assert!(is_failed(context.outcome_of(&mut context.cargo(["no-such-command"]))));
         assert!(matches!(context.outcome_of(&mut context.cargo(["--version"])), Ok(Outcome::Passed(_))));

@@ -9,7 +9,6 @@ use std::thread;
 
 use anyhow::{Context as _, Result, bail};
 
-use super::ahead;
 use super::lists::{Lists, UNSTEADY};
 use super::process::watch;
 use super::test_output::TestOutput;
@@ -28,6 +27,12 @@ pub const STEPS: &[Step] = &[
         run: clippy,
     },
     Step { name: "test", about: "the tests; those that cannot run here say why", limit_min: 60, run: test },
+    Step {
+        name: "openflow",
+        about: "a quarter of os-ken's certification suite for OpenFlow 1.3 passes",
+        limit_min: 15,
+        run: openflow,
+    },
     Step {
         name: "dpdk",
         about: "the backend over libdpdk has no warnings and passes its tests, and `ports/all` builds with it",
@@ -60,13 +65,10 @@ pub const STEPS: &[Step] = &[
         limit_min: 20,
         run: instructions,
     },
-    Step {
-        name: "openflow",
-        about: "a quarter of os-ken's certification suite for OpenFlow 1.3 passes",
-        limit_min: 15,
-        run: openflow,
-    },
 ];
+
+/// Steps that wait for much of their time: builds for later ones go on beside them.
+pub const WAITING: [&str; 2] = ["test", "openflow"];
 
 /// Tests of the workspace, at least, so that a run that leaves most of them out does not pass. Raise it as tests are added.
 const TESTS_LEAST: u64 = 1_700;
@@ -119,8 +121,8 @@ fn test(context: &Context) -> Result<Outcome> {
     if let Outcome::Failed(_) = built {
         return Ok(built);
     }
-    let tests = || context.tests(|| context.cargo(["test", "--workspace", "--locked"]), TESTS_LEAST);
-    ahead::while_building(context, builds_ahead(context)?, tests)
+    context.ahead.begin(context, builds_ahead(context)?);
+    context.tests(|| context.cargo(["test", "--workspace", "--locked"]), TESTS_LEAST)
 }
 
 /// What later steps need, those first that take longest.
@@ -149,31 +151,54 @@ fn builds_ahead(context: &Context) -> Result<Vec<Command>> {
         build.arg("--no-run");
         builds.push(build);
     }
+    if is_later("miri") && why_no_miri(context).is_none() {
+        let mut build = miri_tests(context);
+        build.arg("--no-run");
+        builds.push(build);
+    }
     if is_later("doc") {
         builds.push(documentation(context));
+    }
+    if is_later("dpdk") && why_no_dpdk().is_none() {
+        let (clippy, check) = dpdk_lints(context);
+        let mut tests = dpdk_tests(context);
+        tests.arg("--no-run");
+        builds.extend([clippy, check, tests]);
     }
     Ok(builds)
 }
 
 fn dpdk(context: &Context) -> Result<Outcome> {
-    match Command::new("pkg-config").args(["--atleast-version=22.11", "libdpdk"]).status() {
-        Ok(status) if status.success() => {}
-        Ok(_) => return Ok(Outcome::Skipped("libdpdk 22.11 or later is not installed".into())),
-        Err(error) => return Ok(Outcome::Skipped(format!("pkg-config, which finds libdpdk: {error}"))),
+    if let Some(why) = why_no_dpdk() {
+        return Ok(Outcome::Skipped(why));
     }
-    let package = ["--package", "linerate-port-dpdk", "--features", "libdpdk", "--locked"];
-    let mut clippy = context.cargo(["clippy", "--all-targets"]);
-    clippy.args(package).args(["--", "-D", "warnings"]);
-    let check = context.cargo(["check", "--package", "linerate-ports", "--features", "dpdk", "--locked"]);
+    let (clippy, check) = dpdk_lints(context);
     if let failed @ Outcome::Failed(_) = context.each(&mut [clippy, check])? {
         return Ok(failed);
     }
-    let command = || {
-        let mut command = context.cargo(["test"]);
-        command.args(package);
-        command
-    };
-    context.tests(command, DPDK_LEAST)
+    context.tests(|| dpdk_tests(context), DPDK_LEAST)
+}
+
+fn why_no_dpdk() -> Option<String> {
+    match Command::new("pkg-config").args(["--atleast-version=22.11", "libdpdk"]).status() {
+        Ok(status) if status.success() => None,
+        Ok(_) => Some("libdpdk 22.11 or later is not installed".into()),
+        Err(error) => Some(format!("pkg-config, which finds libdpdk: {error}")),
+    }
+}
+
+const DPDK_PACKAGE: [&str; 5] = ["--package", "linerate-port-dpdk", "--features", "libdpdk", "--locked"];
+
+fn dpdk_lints(context: &Context) -> (Command, Command) {
+    let mut clippy = context.cargo(["clippy", "--all-targets"]);
+    clippy.args(DPDK_PACKAGE).args(["--", "-D", "warnings"]);
+    (clippy, context.cargo(["check", "--package", "linerate-ports", "--features", "dpdk", "--locked"]))
+}
+
+fn dpdk_tests(context: &Context) -> Command {
+    let mut command = context.cargo(["test"]);
+    command.args(DPDK_PACKAGE);
+    command
 }
 
 fn doc(context: &Context) -> Result<Outcome> {
@@ -202,10 +227,18 @@ fn loom_tests(context: &Context) -> Command {
 }
 
 fn miri(context: &Context) -> Result<Outcome> {
-    let probe = context.nightly_cargo(["miri", "--version"]);
-    if let Err(why) = nightly().and_then(|()| component(probe, &["miri", "rust-src"], Some("nightly"))) {
+    if let Some(why) = why_no_miri(context) {
         return Ok(Outcome::Skipped(why));
     }
+    context.tests(|| miri_tests(context), MIRI_LEAST)
+}
+
+fn why_no_miri(context: &Context) -> Option<String> {
+    let probe = context.nightly_cargo(["miri", "--version"]);
+    nightly().and_then(|()| component(probe, &["miri", "rust-src"], Some("nightly"))).err()
+}
+
+fn miri_tests(context: &Context) -> Command {
     let words = [
         "miri",
         "test",
@@ -217,7 +250,7 @@ fn miri(context: &Context) -> Result<Outcome> {
         "--package",
         "linerate-classify",
     ];
-    context.tests(|| context.nightly_cargo(words), MIRI_LEAST)
+    context.nightly_cargo(words)
 }
 
 fn address(context: &Context) -> Result<Outcome> {

@@ -121,7 +121,9 @@ pub fn cargo_fuzz(context: &Context) -> Result<(OsString, Option<Command>)> {
     if works(context.cargo(["fuzz", "--version"]).env("PATH", &path)) {
         return Ok((path, None));
     }
-    let mut install = context.cargo(["install", "cargo-fuzz", "--version", CARGO_FUZZ, "--locked", "--root"]);
+    // It only calls cargo, so it is built quickly rather than to run fast.
+    let mut install =
+        context.cargo(["install", "cargo-fuzz", "--version", CARGO_FUZZ, "--locked", "--debug", "--root"]);
     install.arg(tools);
     Ok((path, Some(install)))
 }

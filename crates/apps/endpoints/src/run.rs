@@ -4,7 +4,11 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use linerate_control::{ControlError, Instance, PortConfig, PortManager, RuntimeDir, Setup, StartError, refused};
+use linerate_control::{
+    ControlError, Instance, PortConfig, PortManager, RunWorker, RuntimeDir, Setup, StartError, refused,
+};
+use linerate_endpoints_loop::tls::MaybeTls;
+use linerate_endpoints_loop::{TcpWorker, run_load, run_server};
 use linerate_ip::IpConfig;
 use linerate_mem::Pool;
 use linerate_port::{FarSide, OpenOptions, PortSpec};
@@ -13,13 +17,12 @@ use linerate_programs::serve::AnyServer;
 use linerate_programs::{OverStack, Reports};
 use linerate_sys::clock;
 use linerate_tcp::{Shard, Sharded, ShardsDone, Stack};
-use linerate_worker::{Eagerness, End, Handle};
+use linerate_worker::{Eagerness, End, Handle, Worker};
 
 use crate::document::Snapshot;
 use crate::service::TcpService;
-use crate::show::{self, TcpView, TcpWorker};
+use crate::show::{self, TcpView};
 use crate::stack::{self, ETHERNET_BYTES, NetworkConfig, StackOptions, VLAN_BYTES};
-use crate::tls::MaybeTls;
 use crate::{names, ready};
 
 /// The subcommand of `linerate` that runs these programs.
@@ -78,6 +81,16 @@ pub fn start_shards<P: Reports>(
     network: &NetworkConfig,
     options: Options,
 ) -> Result<Running<P>, StartError> {
+    start_run_by(Worker::run, programs, network, options)
+}
+
+/// As [`start_shards`], with the function that runs a worker: where its loop is compiled.
+pub(crate) fn start_run_by<P: Reports>(
+    run: RunWorker<Sharded<OverStack<P>>>,
+    programs: Vec<P>,
+    network: &NetworkConfig,
+    options: Options,
+) -> Result<Running<P>, StartError> {
     check_addresses(network)?;
     let shards = programs.len();
     if network.dhcp && shards > 1 {
@@ -115,6 +128,7 @@ pub fn start_shards<P: Reports>(
         lock,
         pool,
         datapath,
+        run,
         service: TcpService::new(frame_len_max, eagerness::<P>(&spec), options.capture),
         core,
         others: datapaths,
@@ -135,7 +149,7 @@ pub fn start_shards<P: Reports>(
     Ok(running)
 }
 
-/// [`start_shards`] for servers. A function without type parameters is compiled here, with optimization, and not by whoever calls it.
+/// [`start_shards`] for servers. A function without type parameters is compiled here, and not by whoever calls it; its loop is compiled to run fast.
 ///
 /// # Errors
 /// Those of [`start`].
@@ -144,7 +158,7 @@ pub fn start_server(
     network: &NetworkConfig,
     options: Options,
 ) -> Result<Running<MaybeTls<AnyServer>>, StartError> {
-    start_shards(servers, network, options)
+    start_run_by(run_server, servers, network, options)
 }
 
 /// [`start_shards`] for the load generator, compiled here as well.
@@ -156,7 +170,7 @@ pub fn start_load(
     network: &NetworkConfig,
     options: Options,
 ) -> Result<Running<MaybeTls<Client>>, StartError> {
-    start_shards(clients, network, options)
+    start_run_by(run_load, clients, network, options)
 }
 
 fn wrong(what: &str, error: &dyn std::fmt::Display) -> StartError {

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use linerate_control::{ControlError, QueueDocument, View, WorkerDocument, worker_document};
+use linerate_endpoints_loop::TcpWorker;
 use linerate_port::{Stats, drops_that_happened};
 use linerate_programs::{OverStack, Reports, TlsDocument};
 use linerate_sys::clock;
 use linerate_tcp::Sharded;
-use linerate_worker::Worker;
 
 use crate::document::{
     ConnectionDocument, ConnectionsDocument, CoreDocument, PacketsDocument, Snapshot, SteeringDocument,
@@ -15,7 +15,6 @@ use crate::document::{
 use crate::request::CONNECTIONS_MAX;
 
 pub(crate) type TcpView<P> = View<Sharded<OverStack<P>>>;
-pub(crate) type TcpWorker<P> = Worker<Sharded<OverStack<P>>>;
 
 /// Bits of a place in the list of all connections that tell the place in one core's list.
 const PLACE_BITS: u32 = 26;

@@ -113,6 +113,7 @@ pub fn start(config: &Config, options: Options) -> Result<Running, StartError> {
         lock,
         datapath,
         pool,
+        run: linerate_ofswitch_loop::run_worker,
         service,
         core,
         others: forwarders,

@@ -80,6 +80,7 @@ pub fn start(config: &Config, options: Options) -> Result<Running, StartError> {
         lock,
         datapath,
         pool,
+        run: linerate_switch_loop::run_worker,
         service: L2Service::default(),
         core: config.cores.first().copied(),
         others,

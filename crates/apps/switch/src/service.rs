@@ -3,9 +3,7 @@
 use linerate_control::{ControlError, Handoff, PortConfig, PortManager, Service, Settings, View, read_command};
 use linerate_l2::{PortIndex, Switch};
 use linerate_port::Caps;
-use linerate_switch_loop::run_worker;
 use linerate_wire::MacAddress;
-use linerate_worker::{Control, End, Worker};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -23,10 +21,6 @@ pub(crate) struct L2Service {
 
 impl Service for L2Service {
     type Datapath = Switch;
-
-    fn run(worker: &mut Worker<Switch>, control: &Control) -> End {
-        run_worker(worker, control)
-    }
 
     fn add_port(switch: &mut Switch, config: &PortConfig, caps: &Caps) -> Result<PortIndex, ControlError> {
         switch.add_named_port(&config.name(), port_settings(&config.settings, caps)?).map_err(say)

@@ -8,6 +8,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 
 use linerate_mem::Pool;
+use linerate_port::Datapath;
 use linerate_sys::poll::PollSet;
 use linerate_sys::{affinity, clock};
 use linerate_worker::{Config, Control, End, Notifier, PortLoss, Wakeup, Worker, notifier};
@@ -34,6 +35,9 @@ pub struct Setup<S: Service> {
     pub pool: Pool,
     /// The datapath, without ports.
     pub datapath: S::Datapath,
+    /// Runs a worker: [`Worker::run`], called where it is to be compiled. The loop that moves packets is compiled anew for each datapath, in
+    /// the crate that names it; one that is built quickly, because no packet passes it, gives a function of another crate.
+    pub run: RunWorker<S::Datapath>,
     /// The commands and settings of the datapath.
     pub service: S,
     /// Core to pin the worker to.
@@ -84,6 +88,9 @@ fn io_error(doing: &str) -> impl Fn(io::Error) -> StartError {
     move |source| StartError::Io { doing: doing.clone(), source }
 }
 
+/// Runs a worker until its end.
+pub type RunWorker<D> = fn(&mut Worker<D>, &Control) -> End;
+
 type WorkerThread<D> = JoinHandle<(Worker<D>, End)>;
 
 /// An instance that is running. Dropping it stops it.
@@ -126,7 +133,7 @@ pub fn start<S: Service>(
     setup: Setup<S>,
     configure: impl FnOnce(&mut S, &mut PortManager<S>) -> Result<(), StartError>,
 ) -> Result<Instance<S>, StartError> {
-    let Setup { lock, pool, datapath, service, core, others, queues, idle_exit_ns, on_event } = setup;
+    let Setup { lock, pool, datapath, run, service, core, others, queues, idle_exit_ns, on_event } = setup;
     let listener = listen(lock.dir())?;
     let ((notifier, wakeup), (end, ended)) =
         notifier().and_then(|first| Ok((first, self::notifier()?))).map_err(io_error("a notifier"))?;
@@ -155,7 +162,7 @@ pub fn start<S: Service>(
         let (worker, handle) = worker.map_err(io_error("the worker"))?;
         let control = Control::ignoring_signals();
         stop.0.push(control.clone());
-        match start_worker::<S>(worker, core, control) {
+        match start_worker(worker, run, core, control) {
             Ok(worker) => workers.push(worker),
             Err(error) => {
                 stop.stop();
@@ -231,11 +238,12 @@ fn listen(dir: &RuntimeDir) -> Result<UnixListener, StartError> {
     Ok(listener)
 }
 
-fn start_worker<S: Service>(
-    mut worker: Worker<S::Datapath>,
+fn start_worker<D: Datapath + Send + 'static>(
+    mut worker: Worker<D>,
+    run: RunWorker<D>,
     core: Option<usize>,
     control: Control,
-) -> Result<WorkerThread<S::Datapath>, StartError> {
+) -> Result<WorkerThread<D>, StartError> {
     if let Some(number) = core
         && !affinity::allowed_cores().contains(&number)
     {
@@ -247,7 +255,7 @@ fn start_worker<S: Service>(
             // It was allowed a moment ago; a slower core is no reason to stop.
             let _ = affinity::pin_to_core(number);
         }
-        let end = S::run(&mut worker, &control);
+        let end = run(&mut worker, &control);
         worker.refuse_jobs();
         (worker, end)
     };

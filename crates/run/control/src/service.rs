@@ -3,7 +3,7 @@
 use linerate_mem::Pool;
 use linerate_port::{Caps, Datapath, LinkState, Port, PortIndex};
 use linerate_sys::poll::PollSet;
-use linerate_worker::{Control, Eagerness, End, Worker};
+use linerate_worker::Eagerness;
 use serde_json::Value;
 
 use crate::port_config::PortConfig;
@@ -28,12 +28,6 @@ pub enum Handoff {
 pub trait Service: Sized + Send + 'static {
     /// The datapath of the worker.
     type Datapath: Datapath + Send + 'static;
-
-    /// Runs a worker: [`Worker::run`], called where it is to be compiled. The loop that moves packets is compiled anew for each datapath, in
-    /// the service's crate; one that is built quickly, because no packet passes it, calls it in another crate.
-    fn run(worker: &mut Worker<Self::Datapath>, control: &Control) -> End {
-        worker.run(control)
-    }
 
     /// Adds a port to the datapath, which gives it the lowest number that is free, as the worker does.
     ///

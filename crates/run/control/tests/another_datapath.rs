@@ -18,6 +18,7 @@ use linerate_sys::netns::NetNs;
 use linerate_sys::poll::PollSet;
 use linerate_sys::veth::{self, VethEnd};
 use linerate_testkit::or_skip;
+use linerate_worker::Worker;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -177,6 +178,7 @@ fn echo(folder: &Path, pool: &Pool, service: EchoService) -> Setup<EchoService> 
         lock: RuntimeDir::inside(folder, "echo", "echo").unwrap().lock_instance().unwrap(),
         pool: pool.clone(),
         datapath: Echo { outputs, pool: pool.clone(), packets: 0, links: Vec::new() },
+        run: Worker::run,
         service,
         core: None,
         others: Vec::new(),

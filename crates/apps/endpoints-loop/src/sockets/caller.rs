@@ -1,47 +1,31 @@
-//! A host of its own in the network: a stack on a port, and sockets over it.
+//! What threads and tasks ask the stack's thread for.
 
 use std::future::poll_fn;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
-
-use linerate_control::StartError;
 
 use super::block::wait;
 use super::line::{Command, Line, Mailbox, Queue};
 use super::listener::TcpListener;
 use super::program::Sockets;
 use super::stream::TcpStream;
-use crate::run::{Options, Running, start};
-use crate::stack::NetworkConfig;
 
-/// A host of its own in the network. Dropping it resets its connections.
-pub struct Host {
-    running: Running<Sockets>,
+/// Connects and listens by the program under sockets.
+pub struct Caller {
     mailbox: Arc<Mailbox>,
 }
 
-impl Host {
-    /// Opens the port, and waits until the addresses can be used.
-    ///
-    /// # Errors
-    /// A part of the configuration is wrong, the port cannot be opened, or somebody has the address.
-    pub fn start(network: &NetworkConfig, options: Options) -> Result<Host, StartError> {
+impl Caller {
+    /// The program under sockets, and what asks it.
+    pub fn new() -> (Sockets, Caller) {
         let mailbox = Arc::new(Mailbox::default());
-        let running = start(Sockets::new(Arc::clone(&mailbox)), network, options)?;
-        let handle = running.handle();
-        mailbox.wakes(move || handle.notify());
-        Ok(Host { running, mailbox })
+        (Sockets::new(Arc::clone(&mailbox)), Caller { mailbox })
     }
 
-    /// The program, its port and its worker.
-    pub fn running(&self) -> &Running<Sockets> {
-        &self.running
-    }
-
-    /// The address of a name of [`NetworkConfig::names`].
-    pub fn address_of(&self, name: &str) -> Option<IpAddr> {
-        self.running.address_of(name)
+    /// How the stack's thread is woken.
+    pub fn wakes(&self, wake: impl Fn() + Send + Sync + 'static) {
+        self.mailbox.wakes(wake);
     }
 
     /// Connects. A future that is dropped gives the connection up.
@@ -54,7 +38,7 @@ impl Host {
         Ok(stream)
     }
 
-    /// As [`Host::connect`], for a thread.
+    /// As [`Caller::connect`], for a thread.
     ///
     /// # Errors
     /// As there.

@@ -1,4 +1,4 @@
-//! Sockets over the stack for other threads and for async tasks: [`Host`], [`TcpListener`], [`TcpStream`].
+//! Sockets over the stack for other threads and for async tasks: [`TcpListener`], [`TcpStream`], by way of [`Caller`].
 //!
 //! ```text
 //! a thread, a task    TcpStream --bytes--> line.rs: two bounded queues, two wakers --bytes--> program.rs    the stack's thread
@@ -9,13 +9,13 @@
 //! the way to be fast.
 
 mod block;
-mod host;
+mod caller;
 mod line;
 mod listener;
 mod program;
 mod stream;
 
-pub use host::Host;
+pub use caller::Caller;
 pub use listener::TcpListener;
 pub use program::{Sockets, SocketsDocument};
 pub use stream::TcpStream;

@@ -1,0 +1,11 @@
+//! What packets pass of the OpenFlow switch as a program. It is a crate of its own because it is compiled to run fast; the rest of the
+//! program, which no packet passes, is compiled quickly (`profile.release.package` in the workspace's Cargo.toml).
+#![forbid(unsafe_code)]
+
+use linerate_pipeline::Forwarder;
+use linerate_worker::{Control, End, Worker};
+
+/// [`Worker::run`] for an OpenFlow switch.
+pub fn run_worker(worker: &mut Worker<Forwarder>, control: &Control) -> End {
+    worker.run(control)
+}
