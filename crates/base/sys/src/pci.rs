@@ -143,6 +143,10 @@ pub(crate) trait Kernel: Send + Sync {
     fn write(&self, path: &Path, text: &str) -> io::Result<()>;
     /// Why the host needs the interface of this name and index.
     fn use_of(&self, interface: &PciInterface) -> Option<String>;
+    /// Longest time that a write into a file may take, and again its effect.
+    fn limit(&self, _path: &Path) -> Duration {
+        STEP_LIMIT
+    }
 }
 
 /// The PCI bus, below a folder that is or looks like `/sys`.
@@ -151,8 +155,6 @@ pub struct Bus {
     root: PathBuf,
     /// Folder of the notes.
     notes: PathBuf,
-    /// Longest time that a write and its effect may take.
-    limit: Duration,
     kernel: Arc<dyn Kernel>,
 }
 
@@ -160,7 +162,7 @@ impl Default for Bus {
     /// The bus of this machine.
     fn default() -> Bus {
         let (root, notes) = (PathBuf::from("/sys"), PathBuf::from(crate::note::FOLDER));
-        Bus { root, notes, limit: STEP_LIMIT, kernel: Arc::new(usage::ThisKernel) }
+        Bus { root, notes, kernel: Arc::new(usage::ThisKernel) }
     }
 }
 

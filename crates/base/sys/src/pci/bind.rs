@@ -335,15 +335,16 @@ impl Bus {
 
     /// Writes, and looks until it is so.
     pub(super) fn run(&self, address: Address, step: &Step) -> Result<(), String> {
-        let written = self.write(step);
-        let deadline = Instant::now() + self.limit;
+        let limit = self.kernel.limit(&step.file);
+        let written = self.write(step, limit);
+        let deadline = Instant::now() + limit;
         while !self.is_so(address, &step.after) {
             let what = format!("writing `{}` into {}", step.text.trim(), step.file.display());
             if let Err(error) = written {
                 return Err(format!("{what}: {error}"));
             }
             if Instant::now() >= deadline {
-                return Err(format!("{what} had no effect within {} s", self.limit.as_secs_f64()));
+                return Err(format!("{what} had no effect within {} s", limit.as_secs_f64()));
             }
             std::thread::sleep(LOOK_EVERY);
         }
@@ -359,13 +360,13 @@ impl Bus {
 
     /// Writes on a thread of its own, because the kernel waits without end in some writes: for a driver that hangs, or for a
     /// process that has the device open.
-    fn write(&self, step: &Step) -> io::Result<()> {
+    fn write(&self, step: &Step, limit: Duration) -> io::Result<()> {
         let (kernel, file, text) = (Arc::clone(&self.kernel), step.file.clone(), step.text.clone());
         let (tell, told) = mpsc::sync_channel(1);
         let work = move || drop(tell.send(kernel.write(&file, &text)));
         std::thread::Builder::new().name("pci-bind".into()).spawn(work)?;
-        told.recv_timeout(self.limit).unwrap_or_else(|_| {
-            let text = format!("the kernel did not finish within {} s", self.limit.as_secs_f64());
+        told.recv_timeout(limit).unwrap_or_else(|_| {
+            let text = format!("the kernel did not finish within {} s", limit.as_secs_f64());
             Err(io::Error::new(io::ErrorKind::TimedOut, text))
         })
     }
