@@ -45,7 +45,7 @@ enum Command {
     Ofswitch(Box<cmd::ofswitch::Args>),
     /// Servers and a stateful load generator over Linerate's own TCP stack, on any port
     Tcp(Box<cmd::tcp::Args>),
-    /// Lists the ports that can be opened here, and what the others need
+    /// Lists the ports that can be opened here and what the others need, and the network cards of the PCI bus
     Ports(cmd::ports::Args),
     /// Checks this host for settings that cause packet loss
     Doctor(cmd::doctor::Args),

@@ -23,6 +23,8 @@ pub struct Facts {
     pub softnet: Softnet,
     /// Names of processes that move interrupts about.
     pub interrupt_balancers: Vec<String>,
+    /// Network cards on the PCI bus.
+    pub pci_cards: Vec<PciCard>,
     /// Interfaces.
     pub interfaces: Vec<Interface>,
 }
@@ -95,6 +97,19 @@ pub struct Softnet {
     pub dropped: u64,
     /// Times that the budget ran out with work left.
     pub squeezed: u64,
+}
+
+/// A network card on the PCI bus.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PciCard {
+    /// Where it is: `0000:01:00.0`.
+    pub address: String,
+    /// Driver that has it.
+    pub driver: Option<String>,
+    /// A killed process took it from its kernel driver and did not give it back.
+    pub left: bool,
+    /// The kernel driver that it had before.
+    pub driver_before: Option<String>,
 }
 
 /// One network interface.

@@ -6,9 +6,10 @@ use std::path::Path;
 
 use linerate_sys::capability::Capabilities;
 use linerate_sys::netdev::Netdev;
+use linerate_sys::pci::{Bus, PciDevice};
 use linerate_sys::rss::FlowType;
 
-use super::facts::{Cores, Facts, Interface, Memory, Rights, Rings, Rss, Softnet};
+use super::facts::{Cores, Facts, Interface, Memory, PciCard, Rights, Rings, Rss, Softnet};
 
 /// Settings that packet rates depend on.
 const SYSCTLS: [&str; 12] = [
@@ -40,6 +41,7 @@ pub fn gather(interfaces: &[String]) -> Result<Facts, String> {
         rights: rights(),
         softnet: parse_softnet(&text("/proc/net/softnet_stat")),
         interrupt_balancers: interrupt_balancers(),
+        pci_cards: pci_cards(),
         interfaces: if interfaces.is_empty() { all_interfaces() } else { named_interfaces(interfaces)? },
     })
 }
@@ -59,6 +61,17 @@ fn names(path: impl AsRef<Path>) -> Vec<String> {
     let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
     names.sort();
     names
+}
+
+fn pci_cards() -> Vec<PciCard> {
+    let bus = Bus::default();
+    let left = bus.left();
+    let card = |device: PciDevice| {
+        let left = left.iter().find(|one| one.address == device.address);
+        let driver_before = left.and_then(|one| one.driver.clone());
+        PciCard { address: device.address.to_string(), driver: device.driver, left: left.is_some(), driver_before }
+    };
+    bus.network_devices().into_iter().map(card).collect()
 }
 
 fn memory() -> Memory {

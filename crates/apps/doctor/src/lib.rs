@@ -14,6 +14,7 @@ mod drops;
 mod interfaces;
 mod kernel;
 mod memory;
+mod pci;
 mod rights;
 mod rss;
 
@@ -85,6 +86,7 @@ pub fn examine(facts: &Facts) -> Vec<Finding> {
     findings.extend(cores::check(facts));
     findings.extend(kernel::check(facts));
     findings.extend(drops::check(facts));
+    findings.extend(pci::check(facts));
     for interface in &facts.interfaces {
         findings.extend(interfaces::check(interface, facts));
         findings.extend(rss::check(interface));

@@ -11,12 +11,23 @@ pub struct Device<P = Box<dyn Port>> {
     name: String,
     first: P,
     more: Vec<P>,
+    note: Option<String>,
 }
 
 impl<P> Device<P> {
     /// A device called `name`, with the port of its first queue pair and those of the others.
     pub fn new(name: impl Into<String>, first: P, more: Vec<P>) -> Device<P> {
-        Device { name: name.into(), first, more }
+        Device { name: name.into(), first, more, note: None }
+    }
+
+    /// The device with one line for the user: what opening it has done beside, or found.
+    pub fn with_note(self, note: impl Into<String>) -> Device<P> {
+        Device { note: Some(note.into()), ..self }
+    }
+
+    /// One line for the user; `None` if there is nothing to say.
+    pub fn note(&self) -> Option<&str> {
+        self.note.as_deref()
     }
 
     /// The spec that opens it again.
@@ -49,14 +60,15 @@ impl<P> Device<P> {
     /// The first one of `change`; the ports are closed then.
     pub fn try_map<Q, E>(self, mut change: impl FnMut(P) -> Result<Q, E>) -> Result<Device<Q>, E> {
         let first = change(self.first)?;
-        Ok(Device { name: self.name, first, more: self.more.into_iter().map(change).collect::<Result<_, _>>()? })
+        let more = self.more.into_iter().map(change).collect::<Result<_, _>>()?;
+        Ok(Device { name: self.name, first, more, note: self.note })
     }
 }
 
 impl<P: Port> Device<P> {
     /// A device of one queue pair, called as its port is.
     pub fn of(port: P) -> Device<P> {
-        Device { name: port.caps().name.clone(), first: port, more: Vec::new() }
+        Device::new(port.caps().name.clone(), port, Vec::new())
     }
 }
 
@@ -64,7 +76,8 @@ impl<P: Port + 'static> Device<P> {
     /// The device with ports of any backend's type.
     pub fn boxed(self) -> Device {
         let boxed = |port: P| Box::new(port) as Box<dyn Port>;
-        Device { name: self.name, first: boxed(self.first), more: self.more.into_iter().map(boxed).collect() }
+        let more = self.more.into_iter().map(boxed).collect();
+        Device { name: self.name, first: boxed(self.first), more, note: self.note }
     }
 }
 

@@ -3,6 +3,7 @@
 use linerate_mem::{Pool, PoolConfig};
 use linerate_port::{Device, FarSide, OpenError, Port, PortSpec};
 use linerate_sys::capability::{Capabilities, Capability};
+use linerate_sys::pci::Address;
 
 /// What [`list`] says about a backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,6 +117,17 @@ pub fn memif(socket: &std::path::Path) -> PortSpec {
 /// Whether this kernel has netmap, and this process may use it.
 pub fn has_netmap() -> bool {
     linerate_port_netmap::probe().is_ok()
+}
+
+/// Whether this program opens network cards of the PCI bus.
+pub fn has_pci_cards() -> bool {
+    find("dpdk").is_some_and(|entry| entry.open.is_some() && (entry.probe)().is_ok())
+}
+
+/// The port of a network card by its address on the PCI bus. `bind`: a kernel driver has the card, and gives it away while the port is open.
+pub fn pci_card(address: Address, bind: bool) -> Option<PortSpec> {
+    let spec: PortSpec = format!("dpdk:{address}").parse().ok()?;
+    if bind { spec.with("bind", "yes").ok() } else { Some(spec) }
 }
 
 /// How a spec's backend opens interfaces; `None` where it opens something else, and for a bare interface.

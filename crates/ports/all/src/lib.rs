@@ -34,8 +34,8 @@ pub mod capture {
 }
 
 pub use backend::{
-    Access, Backend, Unusable, access, far_side, file, has_netmap, is_packet_socket, list, memif, offloads, shm,
-    spreads_by_device,
+    Access, Backend, Unusable, access, far_side, file, has_netmap, has_pci_cards, is_packet_socket, list, memif,
+    offloads, pci_card, shm, spreads_by_device,
 };
 pub use filter::{FilterCompiler, FilterPlace, compile_filter};
 pub use interfaces::{Interface, interfaces};

@@ -11,7 +11,7 @@ use crate::{choose, merged};
 pub struct Opened {
     /// The device.
     pub device: Device,
-    /// For a bare interface name: which backend was chosen, and why, in one line.
+    /// One line for the user: for a bare interface name which backend was chosen, and why; else what the backend has to say.
     pub choice: Option<String>,
 }
 
@@ -45,7 +45,9 @@ pub fn open_device(spec: &PortSpec, options: &OpenOptions, pool: &Pool) -> Resul
                 let hint = format!("a port is one of{}\n  {:20} the fastest of these that works on IF", lines(), "IF");
                 OpenError::new(spec, format!("there is no backend {name}"), hint)
             })?;
-            Opened { device: open_with(entry, &behind, options, pool)?, choice: None }
+            let device = open_with(entry, &behind, options, pool)?;
+            let choice = device.note().map(str::to_owned);
+            Opened { device, choice }
         }
     };
     let (caps, queues) = (opened.device.caps(), opened.device.queues());

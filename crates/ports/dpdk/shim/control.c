@@ -97,6 +97,12 @@ static int needs_own_mbufs(const char *driver, const char *devargs)
     return strcmp(driver, "net_memif") == 0 && strstr(devargs, "zero-copy=yes") != NULL;
 }
 
+/* Drivers that give their device virtual addresses, which the kernel translates (bifurcated drivers). */
+static int is_bifurcated(const char *driver)
+{
+    return strncmp(driver, "mlx", 3) == 0;
+}
+
 static int configure(const struct ln_request *request, struct ln_device *device, const struct rte_eth_dev_info *info)
 {
     /* Toeplitz with this key gives both directions of a flow the same hash (Woo and Park, "Scalable TCP Session Monitoring with
@@ -182,6 +188,13 @@ static int start(const struct ln_request *request, struct ln_device *device)
     if (request->queues > device->max_queues)
         return -ERANGE;
     device->copies = needs_own_mbufs(device->driver, request->devargs);
+    if (device->is_hardware && rte_eal_iova_mode() == RTE_IOVA_PA && !is_bifurcated(device->driver)) {
+        /* Without an IOMMU the card writes to physical addresses. The kernel may move the pool's pages, but not huge pages. */
+        device->step = "without an IOMMU it needs huge pages";
+        if (!rte_eal_has_hugepages())
+            return -ENOMEM;
+        device->copies = 1;
+    }
     if (device->copies) {
         char name[RTE_MEMPOOL_NAMESIZE];
 

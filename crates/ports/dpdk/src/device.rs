@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use linerate_port::Drops;
+use linerate_sys::pci::Binding;
 
 use crate::sys::{self, DeviceInfo, FrameStore};
 
@@ -19,6 +20,8 @@ pub(crate) struct OpenDevice {
     /// Its name for DPDK, for example net_null0.
     pub name: String,
     pub store: Arc<FrameStore>,
+    /// A card that goes back to its kernel driver.
+    pub binding: Option<Binding>,
 }
 
 impl OpenDevice {
@@ -58,5 +61,12 @@ impl Drop for OpenDevice {
         sys::register_thread();
         sys::close_device(&mut self.info, &self.store);
         self.store.flush();
+        let Some(binding) = self.binding.take() else { return };
+        if let Err(error) = binding.give_back() {
+            let name = &self.name;
+            eprintln!(
+                "linerate: {name} was not given back to its kernel driver: {error}; the next dpdk: port tries again"
+            );
+        }
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 
 use linerate_sys::affinity::allowed_cores;
+use linerate_sys::pci::Bus;
 
 use crate::sys;
 
@@ -23,7 +24,7 @@ pub(crate) fn start() -> Result<(), String> {
 
 fn start_once() -> Result<(), String> {
     let core = allowed_cores().first().copied().unwrap_or(0);
-    let arguments = arguments(core, huge_pages_free());
+    let arguments = arguments(core, huge_pages_free(), Bus::default().is_noiommu());
     let started = std::thread::Builder::new().name("dpdk-eal".into()).spawn(move || sys::start_eal(&arguments));
     match started.map(std::thread::JoinHandle::join) {
         Ok(Ok(result)) => result.map_err(|log| format!("the EAL does not start: {log}")),
@@ -33,12 +34,14 @@ fn start_once() -> Result<(), String> {
 }
 
 /// The EAL's command line, for a process whose first allowed core is `core`.
-fn arguments(core: usize, huge_pages: bool) -> Vec<String> {
+fn arguments(core: usize, huge_pages: bool, noiommu: bool) -> Vec<String> {
     let mut words = vec!["linerate".into(), "--no-telemetry".into(), "--lcores".into(), format!("0@{core}")];
     words.extend(["-a".into(), NO_DEVICE.into()]);
     if huge_pages {
         // In few files, because vhost-user takes eight.
         words.extend(["--in-memory".into(), "--single-file-segments".into()]);
+        // The EAL takes the groups that vfio makes up in this mode for those of an IOMMU, and then refuses the cards in them.
+        words.extend(noiommu.then(|| "--iova-mode=pa".into()));
     } else {
         words.extend(["--no-huge".into(), "--no-shconf".into(), "-m".into(), MEMORY_MIB.into()]);
     }
@@ -58,12 +61,13 @@ mod tests {
 
     #[test]
     fn the_eal_touches_nothing_that_nobody_asked_for() {
-        for huge_pages in [true, false] {
-            let words = arguments(3, huge_pages);
+        for (huge_pages, noiommu) in [(true, false), (true, true), (false, false), (false, true)] {
+            let words = arguments(3, huge_pages, noiommu);
             assert!(words.contains(&"--no-telemetry".into()) && words.contains(&"0@3".into()), "{words:?}");
             assert!(words.contains(&NO_DEVICE.into()), "{words:?}");
             assert_eq!(words.contains(&"--in-memory".into()), huge_pages, "{words:?}");
             assert_eq!(words.contains(&"--no-huge".into()), !huge_pages, "{words:?}");
+            assert_eq!(words.contains(&"--iova-mode=pa".into()), huge_pages && noiommu, "{words:?}");
         }
     }
 }

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use linerate_mem::Pool;
 use linerate_port::{Device, OpenError, PortSpec};
+use linerate_sys::pci::{Address, Binding, Bus, Taken};
 
 use crate::device::{OpenDevice, control};
 use crate::eal;
 use crate::memory::store_of;
 use crate::port::DpdkPort;
-use crate::sys::{self, DeviceRequest, Failure};
+use crate::sys::{self, DeviceInfo, DeviceRequest, Failure, FrameStore};
 
 /// How long the link of a network card may take to come up: auto-negotiation takes some seconds.
 const LINK_WAIT_MS: u64 = 9000;
@@ -22,15 +23,42 @@ const COPY_ROOM_MAX: usize = 9728;
 /// become the buffers of its mbufs.
 ///
 /// Options of Linerate: `queues`, `promisc`, `descriptors=N` (of each ring), `mtu=N`, `symmetric` (one queue for both directions of a flow),
-/// `linkwait=MS`. All others are the driver's (devargs).
+/// `linkwait=MS`, `bind` (a PCI device is taken from its kernel driver until the device is closed), `bind=force` (also if the host uses it).
+/// All others are the driver's (devargs).
+///
+/// PCI devices that killed processes left with vfio-pci are given back first.
 ///
 /// # Errors
-/// The EAL does not start, or the driver does not take the device: with what libdpdk logged.
+/// The device is not taken from its kernel driver, the EAL does not start, or the driver does not take the device: with what libdpdk logged.
 pub fn open(mut spec: PortSpec, pool: &Pool) -> Result<Device<DpdkPort>, OpenError> {
     let options = Options::take(&mut spec)?;
-    eal::start().map_err(|cause| OpenError::new(&spec, cause, "`linerate doctor` shows huge pages and limits"))?;
+    let (binding, mut notes) = bind(&spec, options.bind)?;
+    let (info, store) = match start(&spec, &options, pool) {
+        Ok(started) => started,
+        Err(mut error) => {
+            if let Some(Err(again)) = binding.map(Binding::give_back) {
+                error.cause += &format!("; and its kernel driver has not got it back: {again}");
+            }
+            return Err(error);
+        }
+    };
+    if options.link_wait_ms > 0 && info.link_up == 0 {
+        notes.push(format!(
+            "no link after {} s: packets that are sent are lost, and none arrive, until it comes up",
+            f64::from(options.link_wait_ms) / 1000.0
+        ));
+    }
+    let device = Arc::new(OpenDevice { info, name: spec.target.clone(), store, binding });
+    let port = |queue: u16| DpdkPort::new(&spec, &device, queue, pool);
+    let opened = Device::new(spec.to_string(), port(0), (1..options.queues).map(port).collect());
+    Ok(if notes.is_empty() { opened } else { opened.with_note(format!("{spec}: {}", notes.join("; "))) })
+}
+
+/// Starts a device with the frames of `pool`, and the EAL before the first.
+fn start(spec: &PortSpec, options: &Options, pool: &Pool) -> Result<(DeviceInfo, Arc<FrameStore>), OpenError> {
+    eal::start().map_err(|cause| OpenError::new(spec, cause, "`linerate doctor` shows huge pages and limits"))?;
     sys::register_thread();
-    let store = store_of(pool).map_err(|cause| OpenError::new(&spec, cause, ""))?;
+    let store = store_of(pool).map_err(|cause| OpenError::new(spec, cause, ""))?;
     let request = DeviceRequest {
         name: &spec.target,
         devargs: &options.devargs,
@@ -47,10 +75,42 @@ pub fn open(mut spec: PortSpec, pool: &Pool) -> Result<Device<DpdkPort>, OpenErr
         let _held = control();
         sys::open_device(&request, &store)
     };
-    let info = opened.map_err(|failure| explain(&spec, &failure))?;
-    let device = Arc::new(OpenDevice { info, name: spec.target.clone(), store });
-    let port = |queue: u16| DpdkPort::new(&spec, &device, queue, pool);
-    Ok(Device::new(spec.to_string(), port(0), (1..options.queues).map(port).collect()))
+    let info = opened.map_err(|failure| explain(spec, &failure))?;
+    Ok((info, store))
+}
+
+/// Whether a PCI device is taken from its kernel driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bind {
+    No,
+    IfUnused,
+    Force,
+}
+
+/// Gives back what killed processes left, then takes the device if that was asked for; with what there is to say of it.
+fn bind(spec: &PortSpec, bind: Bind) -> Result<(Option<Binding>, Vec<String>), OpenError> {
+    let (bus, address) = (Bus::default(), spec.target.parse::<Address>());
+    // What cannot be given back stays noted; it matters only if it is the device that is opened now, which `take` finds.
+    let _ = bus.restore_left();
+    match (bind, address) {
+        (Bind::No, _) => Ok((None, Vec::new())),
+        (_, Err(_)) => {
+            Err(OpenError::new(spec, "`bind` is for PCI devices", "write dpdk:0000:01:00.0,bind or the like"))
+        }
+        (_, Ok(address)) => {
+            let taken = bus.take(address, bind == Bind::Force);
+            match taken.map_err(|refusal| OpenError::new(spec, refusal.cause, refusal.hint))? {
+                Taken::Bound(binding) => {
+                    let back = binding
+                        .driver_before()
+                        .map_or("it is given back".into(), |driver| format!("{driver} gets it back"));
+                    let note = format!("vfio-pci has the card for now; {back} at the end");
+                    Ok((Some(binding), vec![note]))
+                }
+                Taken::Kept(why) => Ok((None, vec![why])),
+            }
+        }
+    }
 }
 
 /// What a spec says, beside the options that all backends share.
@@ -61,6 +121,7 @@ struct Options {
     mtu: u16,
     symmetric: bool,
     link_wait_ms: u32,
+    bind: Bind,
 }
 
 impl Options {
@@ -78,6 +139,8 @@ impl Options {
             Err(error) => return Err(refuse(spec, error.problem)),
         };
         let symmetric = spec.take_flag("symmetric").map_err(|error| refuse(spec, error.problem))?;
+        let words = [("no", Bind::No), ("yes", Bind::IfUnused), ("force", Bind::Force)];
+        let bind = spec.take_choice("bind", &words).map_err(|error| refuse(spec, error.problem))?;
         let queues = spec.options.ports();
         let queues = u16::try_from(queues).map_err(|_| refuse(spec, format!("{queues} queues are too many")))?;
         if spec.target.is_empty() {
@@ -101,7 +164,7 @@ impl Options {
         let words: String = words.iter().map(|(key, value)| format!(",{key}={value}")).collect();
         let devargs = spec.target.clone() + &words;
         spec.finish(&["queues", "promisc", "tx_only", "rx_only"]).map_err(|error| refuse(spec, error.problem))?;
-        Ok(Options { devargs, queues, descriptors, mtu, symmetric, link_wait_ms })
+        Ok(Options { devargs, queues, descriptors, mtu, symmetric, link_wait_ms, bind })
     }
 }
 
@@ -118,7 +181,8 @@ fn explain(spec: &PortSpec, failure: &Failure) -> OpenError {
         why => format!("{} ({why})", failure.step),
     };
     let hint = if spec.target.contains(':') {
-        "a network card must be bound to vfio-pci first (docs/dpdk.md): `dpdk-devbind.py --status` shows who has it"
+        "a network card must be with vfio-pci: the option `bind` takes it there for as long as the port is open, and \
+         `linerate ports` shows who has it (docs/dpdk.md)"
     } else {
         "docs/dpdk.md lists the virtual devices and their options"
     };
@@ -140,8 +204,17 @@ mod tests {
         assert_eq!(options("dpdk:net_af_packet0,framesz=4096").unwrap().devargs, "net_af_packet0,framesz=4096");
         assert_eq!((taken.queues, taken.descriptors, taken.symmetric, taken.link_wait_ms), (2, 256, true, 0));
         assert_eq!(options("dpdk:0000:01:00.0").unwrap().link_wait_ms, LINK_WAIT_MS as u32);
+        let bind = |text| options(text).map(|taken| taken.bind);
+        assert_eq!((bind("dpdk:0000:01:00.0,bind"), bind("dpdk:0000:01:00.0")), (Ok(Bind::IfUnused), Ok(Bind::No)));
+        assert_eq!(bind("dpdk:0000:01:00.0,bind=force"), Ok(Bind::Force));
         assert_eq!(options("dpdk:net_tap0,iface=t0").unwrap().devargs, "net_tap0,iface=t0");
-        for wrong in ["dpdk:", "dpdk:net_null0,descriptors=x", "dpdk:net_null0@2", "dpdk:net_null0,mtu=70000"] {
+        for wrong in [
+            "dpdk:",
+            "dpdk:net_null0,descriptors=x",
+            "dpdk:net_null0@2",
+            "dpdk:net_null0,mtu=70000",
+            "dpdk:0:1:0.0,bind=x",
+        ] {
             assert!(options(wrong).is_err(), "{wrong}");
         }
     }

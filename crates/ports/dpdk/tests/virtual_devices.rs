@@ -303,3 +303,29 @@ fn what_cannot_be_opened_says_why() {
     drop(held);
     assert!(pool.is_whole());
 }
+
+#[test]
+fn a_link_that_stays_down_is_told() {
+    let (_alone, pool, folder) = (alone(), pool(), tempfile::tempdir().unwrap());
+    let note = |text: &str| {
+        let device = linerate_port_dpdk::open(text.parse().unwrap(), &pool).unwrap_or_else(|error| panic!("{error}"));
+        device.note().map(str::to_owned)
+    };
+    // Nobody is at its far side.
+    let socket = folder.path().join("s").display().to_string();
+    let alone = note(&format!("dpdk:net_memif7,role=server,socket={socket},socket-abstract=no,linkwait=30"));
+    assert!(alone.as_ref().is_some_and(|note| note.contains("no link after 0.03 s")), "{alone:?}");
+    assert_eq!(note("dpdk:net_null7,linkwait=30"), None);
+}
+
+#[test]
+fn only_cards_are_taken_from_a_kernel_driver() {
+    let (_alone, pool) = (alone(), pool());
+    let error = |text: &str| try_open(text, &pool).map(drop).unwrap_err().to_string();
+    let vdev = error("dpdk:net_null0,bind");
+    assert!(vdev.contains("`bind` is for PCI devices") && vdev.contains("dpdk:0000:01:00.0,bind"), "{vdev}");
+    let missing = error("dpdk:ffff:ff:1f.6,bind=force");
+    assert!(missing.contains("there is no PCI device ffff:ff:1f.6"), "{missing}");
+    // No kernel driver is asked about a device that is opened without `bind`.
+    assert!(error("dpdk:ffff:ff:1f.6").contains("`bind`"));
+}

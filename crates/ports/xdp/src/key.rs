@@ -4,18 +4,13 @@
 //! while the process lives: whoever opens the interface next and can lock the file finds a card that was left with the other key, and gives it
 //! its own back.
 
-use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 use linerate_sys::netdev::Netdev;
+use linerate_sys::note::{FOLDER, Note};
 use linerate_sys::rss::Rss;
-
-/// Where keys are noted: only root changes them, and nothing of it outlives the host's uptime, as the cards' keys do not.
-const FOLDER: &str = "/run/linerate";
-/// Longest key that is believed; those of drivers have 40 or 52 bytes.
-const KEY_BYTES_MAX: usize = 1024;
 
 /// A card with another key than it had. Dropping it gives the card its key back.
 pub(crate) struct SymmetricKey<C: Card = Netdev> {
@@ -76,7 +71,8 @@ impl<C: Card> SymmetricKey<C> {
         }
         let before = now.map(|rss| rss.key).unwrap_or_default();
         // Without a note the card is changed all the same; it keeps the key if the process is killed.
-        let note = Note::lock(folder, card.name(), true).filter(|note| note.write(&before).is_ok());
+        let note = note_name(card.name()).and_then(|name| Note::make(folder, &name)).ok();
+        let note = note.filter(|note| note.write(&before).is_ok());
         let key = Rss::symmetric_key(before.len());
         if let Err(error) = card.set_key(&key) {
             note.iter().for_each(Note::remove);
@@ -97,7 +93,7 @@ impl<C: Card> Drop for SymmetricKey<C> {
 /// Gives the card the key that is noted, unless somebody chose another one meanwhile, and forgets it. Where a process
 /// holds the note, the card is that process's.
 fn restore_in(folder: &Path, card: &impl Card) -> io::Result<()> {
-    let Some(note) = Note::lock(folder, card.name(), false) else { return Ok(()) };
+    let Ok(note) = note_name(card.name()).and_then(|name| Note::find(folder, &name)) else { return Ok(()) };
     let before = note.read().unwrap_or_default();
     let now = card.rss()?.unwrap_or_default();
     if !before.is_empty() && now.key.len() == before.len() && now.key == Rss::symmetric_key(before.len()) {
@@ -107,49 +103,9 @@ fn restore_in(folder: &Path, card: &impl Card) -> io::Result<()> {
     Ok(())
 }
 
-/// A file that holds the key that a card had, locked by this process.
-struct Note {
-    file: File,
-    path: PathBuf,
-}
-
-impl Note {
-    /// The note about an interface; `None` if there is none and none is to be made, if it cannot be, or if another process holds it.
-    fn lock(folder: &Path, interface: &str, make: bool) -> Option<Note> {
-        // Interfaces of other namespaces have the same names.
-        let namespace = std::fs::metadata("/proc/thread-self/ns/net").ok()?.ino();
-        let path = folder.join(format!("rss-key-{namespace}-{interface}"));
-        if make {
-            DirBuilder::new().recursive(true).mode(0o700).create(folder).ok()?;
-        }
-        let file =
-            OpenOptions::new().read(true).write(true).create(make).truncate(false).mode(0o600).open(&path).ok()?;
-        file.try_lock().ok()?;
-        let note = Note { file, path };
-        // Whoever held it has removed it meanwhile.
-        note.is_there().then_some(note)
-    }
-
-    fn is_there(&self) -> bool {
-        let known = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
-        let here = self.file.metadata().map(known);
-        here.is_ok_and(|here| std::fs::metadata(&self.path).map(known).is_ok_and(|there| there == here))
-    }
-
-    fn read(&self) -> io::Result<Vec<u8>> {
-        let mut key = Vec::new();
-        (&self.file).take(KEY_BYTES_MAX as u64).read_to_end(&mut key)?;
-        Ok(key)
-    }
-
-    fn write(&self, key: &[u8]) -> io::Result<()> {
-        self.file.set_len(0)?;
-        (&self.file).write_all(key)
-    }
-
-    fn remove(&self) {
-        let _ = std::fs::remove_file(&self.path);
-    }
+/// The name of the note about an interface. Interfaces of other namespaces have the same names.
+fn note_name(interface: &str) -> io::Result<String> {
+    Ok(format!("rss-key-{}-{interface}", std::fs::metadata("/proc/thread-self/ns/net")?.ino()))
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ pub mod ofswitch;
 mod ofswitch_ctl;
 pub mod pkt_gen;
 pub mod ports;
+mod ports_pci;
 pub mod read;
 pub mod receive;
 pub mod report;

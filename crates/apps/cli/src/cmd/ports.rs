@@ -1,4 +1,5 @@
-//! `linerate ports`: every port that can be opened here, and for each backend that cannot be used why, and what to do.
+//! `linerate ports`: every port that can be opened here, and for each backend that cannot be used why, and what to do; the network cards
+//! on the PCI bus, and who has them.
 
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -8,6 +9,7 @@ use linerate_sys::rss::Rss;
 use linerate_wire::MacAddress;
 use serde::Serialize;
 
+use super::ports_pci::{self, Card};
 use super::status;
 use linerate_console::print;
 
@@ -40,17 +42,19 @@ fn try_run(args: &Args) -> Result<bool, String> {
     let interfaces = interfaces.map_err(|error| format!("the interfaces cannot be listed: {error}"))?;
     let mut backends = linerate_ports::list();
     backends.push(VALE);
+    let cards = ports_pci::cards();
     let text = match args.json {
-        true => json(&backends, &interfaces).map_err(|error| error.to_string())?,
-        false => text(&backends, &interfaces),
+        true => json(&backends, &interfaces, &cards).map_err(|error| error.to_string())?,
+        false => text(&backends, &interfaces, &cards),
     };
     print(text.trim_end());
     Ok(true)
 }
 
-fn text(backends: &[Backend], interfaces: &[Interface]) -> String {
+fn text(backends: &[Backend], interfaces: &[Interface], cards: &[Card]) -> String {
     let mut out = String::from("interfaces of this network namespace\n");
     interfaces.iter().for_each(|interface| interface_text(interface, backends, &mut out));
+    out += &ports_pci::text(cards, linerate_ports::has_pci_cards());
     let (usable, unusable): (Vec<&Backend>, Vec<&Backend>) = backends.iter().partition(|one| one.usable.is_ok());
     out += "\nbackends\n";
     for Backend { syntax, summary, .. } in usable {
@@ -123,6 +127,7 @@ fn reason_text(reason: &Unusable) -> String {
 struct Document<'a> {
     schema: u32,
     interfaces: Vec<InterfaceRow<'a>>,
+    pci_cards: Vec<ports_pci::Row<'a>>,
     backends: Vec<BackendRow<'a>>,
 }
 
@@ -172,7 +177,7 @@ fn usable_row<'a>(name: &'a str, usable: &'a Result<(), Unusable>) -> UsableRow<
     UsableRow { name, usable: reason.is_none(), cause: reason.map(|reason| reason.cause.as_str()), hint }
 }
 
-fn json(backends: &[Backend], interfaces: &[Interface]) -> serde_json::Result<String> {
+fn json(backends: &[Backend], interfaces: &[Interface], cards: &[Card]) -> serde_json::Result<String> {
     let rows = interfaces.iter().map(|one| InterfaceRow {
         name: &one.name,
         driver: one.driver.as_deref(),
@@ -197,7 +202,12 @@ fn json(backends: &[Backend], interfaces: &[Interface]) -> serde_json::Result<St
         summary: one.summary,
         usable: usable_row(one.name, &one.usable),
     });
-    serde_json::to_string_pretty(&Document { schema: SCHEMA, interfaces: rows.collect(), backends: backends.collect() })
+    serde_json::to_string_pretty(&Document {
+        schema: SCHEMA,
+        interfaces: rows.collect(),
+        pci_cards: ports_pci::rows(cards),
+        backends: backends.collect(),
+    })
 }
 
 #[cfg(test)]
@@ -235,7 +245,7 @@ mod tests {
     #[test]
     fn text_says_what_is_usable_and_why_the_rest_is_not() {
         let (backends, interfaces) = example();
-        let text = text(&backends, &interfaces);
+        let text = text(&backends, &interfaces, &[]);
         assert!(text.contains("  eth1                 ixgbe, up, 8 queues, MTU 1500, 10000 Mbit/s\n"), "{text}");
         let rss = "RSS: Toeplitz, both directions of a flow by one queue, table entries by queue: 2 2 2 2 2 2 2 2, key 6d:5a:6d:5a\n";
         assert!(text.contains(rss), "{text}");
@@ -251,7 +261,7 @@ mod tests {
     fn json_has_the_same() {
         let (backends, interfaces) = example();
         let value: serde_json::Value =
-            serde_json::from_str(&json(&backends, &interfaces).expect("JSON")).expect("JSON");
+            serde_json::from_str(&json(&backends, &interfaces, &[]).expect("JSON")).expect("JSON");
         assert_eq!((&value["schema"], &value["interfaces"][0]["mac"]), (&1.into(), &"02:00:00:00:00:01".into()));
         let rss = &value["interfaces"][0]["rss"];
         assert_eq!((&rss["key"], rss["indirection_table"].as_array().unwrap().len()), (&"6d:5a:6d:5a".into(), 16));
