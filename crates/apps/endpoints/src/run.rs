@@ -119,6 +119,7 @@ pub fn start_shards<P: Reports>(
         core,
         others: datapaths,
         queues: None,
+        steers: false,
         idle_exit_ns: None,
         on_event: options.on_event,
     };
