@@ -133,6 +133,7 @@ pub(crate) fn start_run_by<P: Reports>(
         core,
         others: datapaths,
         queues: None,
+        steers: false,
         idle_exit_ns: None,
         on_event: options.on_event,
     };

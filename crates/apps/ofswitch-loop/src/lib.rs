@@ -3,9 +3,12 @@
 #![forbid(unsafe_code)]
 
 use linerate_pipeline::Forwarder;
-use linerate_worker::{Control, End, Worker};
+use linerate_worker::{Control, End, Steered, Worker};
+
+/// The forwarder of one worker, with the steering between workers in front of it.
+pub type SteeredForwarder = Steered<Forwarder>;
 
 /// [`Worker::run`] for an OpenFlow switch.
-pub fn run_worker(worker: &mut Worker<Forwarder>, control: &Control) -> End {
+pub fn run_worker(worker: &mut Worker<SteeredForwarder>, control: &Control) -> End {
     worker.run(control)
 }

@@ -69,6 +69,10 @@ pub struct Config {
     /// queues that this worker has of the other port.
     #[serde(default, rename = "queues")]
     pub queue_pairs: Option<NonZeroU32>,
+    /// What arrives at a port of fewer queues than there are workers goes through the tables of all workers, flow by flow: the worker that has
+    /// the port hands it over.
+    #[serde(default)]
+    pub steer: bool,
     /// Most entries of each flow table.
     #[serde(default)]
     pub table_size: Option<u32>,
@@ -231,6 +235,9 @@ impl Config {
                 return Err(ConfigError(format!("not a way with fragments: `{other}` (normal, drop, reassemble)")));
             }
         };
+        if self.steer && self.cores.len() < 2 {
+            return Err(ConfigError("--steer divides flows among workers; give two --cores or more".into()));
+        }
         if self.queue_pairs.is_some_and(|pairs| pairs.get() > 1) && !self.queues.is_empty() {
             let problem = "rates of [[queue]]s count at one place, and --queues divides each port among workers; give one of both";
             return Err(ConfigError(problem.into()));

@@ -46,7 +46,8 @@ pub struct OfWorkerDocument {
     /// The ports of which it has queues, by OpenFlow number.
     #[serde(default)]
     pub ports: Vec<String>,
-    /// Packets that arrived by them.
+    /// Packets that went through the tables here: those that arrived by its ports, less those that it steered to others, and those that others
+    /// steered to it.
     #[serde(default)]
     pub received: u64,
     /// Packets that they took.
@@ -58,6 +59,12 @@ pub struct OfWorkerDocument {
     /// Packets that others handed over to it.
     #[serde(default)]
     pub handed_in: u64,
+    /// Packets that arrived at its ports and went to other workers, which decide on them.
+    #[serde(default)]
+    pub steered_out: u64,
+    /// Packets that arrived at ports of other workers and that went through the tables here.
+    #[serde(default)]
+    pub steered_in: u64,
 }
 
 /// A port; its name is its OpenFlow number.

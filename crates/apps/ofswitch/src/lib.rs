@@ -15,6 +15,7 @@ mod service;
 mod settings;
 mod show;
 mod state;
+mod steering;
 pub mod target;
 pub mod tls;
 mod trace;

@@ -9,7 +9,7 @@ use linerate_control::{
 };
 use linerate_mem::Pool;
 use linerate_openflow::{SwitchConfig, SwitchDescription};
-use linerate_pipeline::{Forwarder, Switch, SwitchOptions};
+use linerate_pipeline::{Switch, SwitchOptions};
 use linerate_port::{Context, Datapath, PortIndex};
 use linerate_sys::clock;
 use linerate_worker::Handle;
@@ -25,6 +25,7 @@ use crate::show;
 use crate::state::{Parts, State};
 use crate::target::ListenAddress;
 use crate::tls::TlsConfigs;
+use linerate_ofswitch_loop::SteeredForwarder;
 
 /// Most ports of a switch that was not told, beside those it starts with.
 const PORTS_MORE: usize = 8;
@@ -62,7 +63,7 @@ pub struct Ended {
 }
 
 /// What wakes a worker once it runs.
-type Waker = Arc<OnceLock<Handle<Forwarder>>>;
+type Waker = Arc<OnceLock<Handle<SteeredForwarder>>>;
 
 /// Starts a switch: opens its ports, its sockets and its threads.
 ///
@@ -76,9 +77,12 @@ pub fn start(config: &Config, options: Options) -> Result<Running, StartError> {
         None => RuntimeDir::of(PROGRAM, name)?,
     };
     let lock = dir.lock_instance()?;
+    let workers = config.cores.len().max(1);
+    let ports_max = config.ports_max.unwrap_or(config.ports.len() + PORTS_MORE).max(config.ports.len()).max(1);
     let shape = PoolShape {
         specs: config.ports.iter().map(|port| port.spec.clone()).collect(),
-        ports_max: config.ports_max.unwrap_or(config.ports.len() + PORTS_MORE).max(config.ports.len()).max(1),
+        // What is steered waits for each worker.
+        ports_max: ports_max * if config.steer { workers } else { 1 },
         queues: config.queue_pairs.map_or(1, |queues| queues.get() as usize),
         frame_len_max: config.frame_len_max,
     };
@@ -86,7 +90,6 @@ pub fn start(config: &Config, options: Options) -> Result<Running, StartError> {
     let mut switch = switch(config, &checked, name)?;
     let (channels, notifier) = channels(config, &checked, &options)?;
     let listening = channels.listening().collect();
-    let workers = config.cores.len().max(1);
     let wakers: Vec<Waker> = (0..workers).map(|_| Waker::default()).collect();
     let mut forwarders = Vec::new();
     for (number, waker) in wakers.iter().enumerate() {
@@ -98,7 +101,8 @@ pub fn start(config: &Config, options: Options) -> Result<Running, StartError> {
         });
         let forwarder = switch.forwarder(&pool, wake_worker, Box::new(move || notifier.notify()));
         let no_worker = || refused("cores")(ControlError::new("there are too many", "give fewer"));
-        forwarders.push((forwarder.ok_or_else(no_worker)?, config.cores.get(number).copied()));
+        let forwarder = SteeredForwarder::new(forwarder.ok_or_else(no_worker)?, number, workers);
+        forwarders.push((forwarder, config.cores.get(number).copied()));
     }
     let (datapath, core) = forwarders.remove(0);
     let service = OfService(State {
@@ -118,6 +122,7 @@ pub fn start(config: &Config, options: Options) -> Result<Running, StartError> {
         core,
         others: forwarders,
         queues: config.queue_pairs.map(NonZeroU32::get),
+        steers: config.steer,
         idle_exit_ns: None,
         on_event: Box::new(move |line| on_event(line)),
     };

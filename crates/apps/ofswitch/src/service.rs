@@ -2,7 +2,7 @@
 
 use linerate_control::{ControlError, Handoff, PortConfig, PortManager, Service, Settings, read_command};
 use linerate_openflow::PortNumber;
-use linerate_pipeline::{Forwarder, PortSettings};
+use linerate_pipeline::PortSettings;
 use linerate_port::{Caps, LinkState, PortIndex};
 use linerate_sys::clock;
 use linerate_sys::poll::PollSet;
@@ -12,32 +12,28 @@ use crate::config::port_number;
 use crate::request::Request;
 use crate::settings::port_settings;
 use crate::state::State;
-use crate::{apply, show, trace};
+use crate::{apply, show, steering, trace};
+use linerate_ofswitch_loop::SteeredForwarder;
 
 /// An OpenFlow switch under `linerate-control`.
 pub(crate) struct OfService(pub(crate) State);
 
 impl Service for OfService {
-    type Datapath = Forwarder;
+    type Datapath = SteeredForwarder;
 
-    fn add_port(path: &mut Forwarder, config: &PortConfig, _: &Caps) -> Result<PortIndex, ControlError> {
-        let number = number(&config.name())?;
-        let index = path.next_index();
-        if path.bind(index, number, false) {
-            return Ok(index);
-        }
-        Err(ControlError::new(format!("port {} is not one of the switch", config.name()), ""))
+    fn add_port(path: &mut SteeredForwarder, config: &PortConfig, _: &Caps) -> Result<PortIndex, ControlError> {
+        steering::add_port(path, &config.name(), number(&config.name())?)
     }
 
-    fn add_handoff(path: &mut Forwarder, config: &PortConfig, _: Handoff) -> Result<PortIndex, ControlError> {
-        let (index, number) = (path.next_index(), number(&config.name())?);
-        if path.bind(index, number, true) {
-            return Ok(index);
-        }
-        Err(ControlError::new(format!("port {} is not one of the switch", config.name()), ""))
+    fn add_handoff(
+        path: &mut SteeredForwarder,
+        config: &PortConfig,
+        handoff: Handoff,
+    ) -> Result<PortIndex, ControlError> {
+        steering::add_handoff(path, &config.name(), number(&config.name())?, handoff)
     }
 
-    fn set_port(_: &mut Forwarder, _: PortIndex, settings: &Settings, caps: &Caps) -> Result<(), ControlError> {
+    fn set_port(_: &mut SteeredForwarder, _: PortIndex, settings: &Settings, caps: &Caps) -> Result<(), ControlError> {
         // They are the pipeline's: `port_changed` follows.
         port_settings(PortNumber(1), settings, caps, Vec::new()).map(drop)
     }

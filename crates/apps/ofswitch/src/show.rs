@@ -23,6 +23,7 @@ use crate::document::{
 };
 use crate::request::What;
 use crate::state::{Items, State};
+use linerate_ofswitch_loop::SteeredForwarder;
 
 /// All entries of all tables.
 const ALL_FLOWS: FlowFilter = FlowFilter {
@@ -37,7 +38,7 @@ const ALL_FLOWS: FlowFilter = FlowFilter {
 /// Answers a request for a document.
 pub(crate) fn answer(
     state: &mut State,
-    ports: &PortManager<impl Service<Datapath = Forwarder>>,
+    ports: &PortManager<impl Service<Datapath = SteeredForwarder>>,
     what: What,
     after: Option<u64>,
 ) -> Result<Value, ControlError> {
@@ -204,13 +205,13 @@ fn queues(state: &mut State, now_ns: u64) -> Vec<QueueDocument> {
 /// All ports, with those that are out.
 fn port_list(
     state: &mut State,
-    ports: &PortManager<impl Service<Datapath = Forwarder>>,
+    ports: &PortManager<impl Service<Datapath = SteeredForwarder>>,
     now_ns: u64,
 ) -> Result<Vec<PortDocument>, ControlError> {
     let mut documents = Vec::new();
     for view in ports.views() {
         let table = view.table.clone();
-        let none = |_: &Forwarder, _| CountersDocument::default();
+        let none = |_: &SteeredForwarder, _| CountersDocument::default();
         let mut own = view.call(move |worker| port_documents(worker, &table, none))?;
         add_port_stats(view, &mut own)?;
         add_documents(&mut documents, own);
@@ -275,7 +276,7 @@ fn config_bits(config: PortConfig) -> Vec<String> {
     bits.iter().filter(|(bit, _)| config.0 & bit != 0).map(|(_, name)| (*name).into()).collect()
 }
 
-fn bridge(state: &State, ports: &PortManager<impl Service<Datapath = Forwarder>>) -> BridgeDocument {
+fn bridge(state: &State, ports: &PortManager<impl Service<Datapath = SteeredForwarder>>) -> BridgeDocument {
     let (switch, features) = (&state.switch, state.switch.features());
     let names = [
         ("flow_statistics", 0),
@@ -317,11 +318,11 @@ fn dpid(switch: &Switch) -> String {
 /// Everything at one moment.
 fn snapshot(
     state: &mut State,
-    ports: &PortManager<impl Service<Datapath = Forwarder>>,
+    ports: &PortManager<impl Service<Datapath = SteeredForwarder>>,
     now_ns: u64,
 ) -> Result<Snapshot, ControlError> {
     let documents = port_list(state, ports, now_ns)?;
-    let worker = |view: &View<Forwarder>| {
+    let worker = |view: &View<SteeredForwarder>| {
         let own = view.clone();
         view.call(move |worker| of_worker(worker, &own))
     };
@@ -330,7 +331,11 @@ fn snapshot(
 }
 
 /// The last snapshot, when the workers and all connections have ended.
-pub(crate) fn last(state: &mut State, workers: &mut [(Worker<Forwarder>, End)], views: &[View<Forwarder>]) -> Snapshot {
+pub(crate) fn last(
+    state: &mut State,
+    workers: &mut [(Worker<SteeredForwarder>, End)],
+    views: &[View<SteeredForwarder>],
+) -> Snapshot {
     let now_ns = clock::now_ns();
     let (mut documents, mut of_workers) = (Vec::new(), Vec::new());
     for ((worker, end), view) in workers.iter_mut().zip(views) {
@@ -357,8 +362,8 @@ pub(crate) fn last(state: &mut State, workers: &mut [(Worker<Forwarder>, End)], 
 }
 
 /// Runs on the worker's thread, or after its end.
-fn of_worker(worker: &Worker<Forwarder>, view: &View<Forwarder>) -> OfWorkerDocument {
-    let totals = worker.datapath.totals();
+fn of_worker(worker: &Worker<SteeredForwarder>, view: &View<SteeredForwarder>) -> OfWorkerDocument {
+    let (totals, steering) = (worker.datapath.totals(), worker.datapath.steering_counters());
     OfWorkerDocument {
         worker: worker_document(worker, view.core),
         ports: view.table.names().into_iter().map(|(_, name)| name).collect(),
@@ -366,12 +371,14 @@ fn of_worker(worker: &Worker<Forwarder>, view: &View<Forwarder>) -> OfWorkerDocu
         sent: totals.sent,
         handed_over: totals.handed_over,
         handed_in: totals.taken_over,
+        steered_out: steering.steered_out,
+        steered_in: steering.steered_in,
     }
 }
 
 fn compose(
     state: &mut State,
-    view: &View<Forwarder>,
+    view: &View<SteeredForwarder>,
     ports: Vec<PortDocument>,
     workers: Vec<OfWorkerDocument>,
     now_ns: u64,
@@ -411,7 +418,7 @@ fn totals(switch: &Switch) -> TotalsDocument {
 
 fn drops(
     state: &mut State,
-    ports: &PortManager<impl Service<Datapath = Forwarder>>,
+    ports: &PortManager<impl Service<Datapath = SteeredForwarder>>,
     now_ns: u64,
 ) -> Result<Vec<DropDocument>, ControlError> {
     let row = |at: &str, reason: String, packets| DropDocument { at: at.into(), reason, packets };
@@ -431,7 +438,9 @@ fn drops(
     Ok(rows)
 }
 
-fn latency(ports: &PortManager<impl Service<Datapath = Forwarder>>) -> Result<Vec<LatencyDocument>, ControlError> {
+fn latency(
+    ports: &PortManager<impl Service<Datapath = SteeredForwarder>>,
+) -> Result<Vec<LatencyDocument>, ControlError> {
     // A port may have queues at several workers.
     let mut sums: BTreeMap<String, CoarseHistogram> = BTreeMap::new();
     for view in ports.views() {

@@ -6,4 +6,5 @@ mod forwarding;
 mod hostile;
 mod loading;
 mod queues;
+mod steering;
 mod tls;

@@ -5,11 +5,14 @@
 mod inline;
 
 use linerate_l2::Switch;
-use linerate_worker::{Control, End, Worker};
+use linerate_worker::{Control, End, Steered, Worker};
 
 pub use inline::{Clocks, InlinePort, InlineSwitch};
 
+/// The L2 switch of one worker, with the steering between workers in front of it.
+pub type SteeredSwitch = Steered<Switch>;
+
 /// [`Worker::run`] for an L2 switch.
-pub fn run_worker(worker: &mut Worker<Switch>, control: &Control) -> End {
+pub fn run_worker(worker: &mut Worker<SteeredSwitch>, control: &Control) -> End {
     worker.run(control)
 }

@@ -48,6 +48,10 @@ pub struct Config {
     /// this worker has of the other port.
     #[serde(default)]
     pub queues: Option<NonZeroU32>,
+    /// What arrives at a port of fewer queues than there are workers is decided on by all workers, flow by flow: the worker that has the port
+    /// hands it over.
+    #[serde(default)]
+    pub steer: bool,
     /// Most ports at a time, those that are added later included: packet memory is set aside for so many.
     #[serde(default)]
     pub ports_max: Option<usize>,

@@ -52,6 +52,12 @@ pub struct SwitchWorkerDocument {
     pub handed_over: u64,
     /// Packets that it took from other workers, for its ports.
     pub handed_in: u64,
+    /// Packets that arrived at its ports and went to other workers, which decide on them.
+    #[serde(default)]
+    pub steered_out: u64,
+    /// Packets that arrived at ports of other workers and that it decided on.
+    #[serde(default)]
+    pub steered_in: u64,
 }
 
 /// Packets of one port, as the engine counts them.

@@ -1,7 +1,8 @@
 //! Mirrors: from words to the engine's, with the ports that are opened for them alone.
 
 use linerate_control::{ControlError, PortConfig, PortManager, SettingValue, View};
-use linerate_l2::{FlowMatch, Mirror, MirrorCounts, MirrorId, MirrorSelect, PortIndex, Switch};
+use linerate_l2::{FlowMatch, Mirror, MirrorCounts, MirrorId, MirrorSelect, PortIndex};
+use linerate_switch_loop::SteeredSwitch;
 
 use crate::config::MirrorConfig;
 use crate::document::MirrorDocument;
@@ -69,7 +70,7 @@ impl Mirrors {
     }
 
     pub(crate) fn documents(&self, ports: &PortManager<L2Service>) -> Result<Vec<MirrorDocument>, ControlError> {
-        let count = |view: &View<Switch>| {
+        let count = |view: &View<SteeredSwitch>| {
             view.call(|worker| worker.datapath.mirrors().map(|(id, _, counts)| (id, counts)).collect::<Vec<_>>())
         };
         let counted = ports.views().map(count).collect::<Result<Vec<_>, _>>()?;

@@ -10,6 +10,7 @@ use linerate_control::{
 use linerate_l2::{Switch, SwitchConfig};
 use linerate_mem::Pool;
 use linerate_port::{Context, Datapath};
+use linerate_switch_loop::SteeredSwitch;
 use linerate_sys::clock;
 
 use crate::config::{Config, NAME_DEFAULT, PROGRAM};
@@ -61,21 +62,28 @@ pub fn start(config: &Config, options: Options) -> Result<Running, StartError> {
         None => RuntimeDir::of(PROGRAM, name)?,
     };
     let lock = dir.lock_instance()?;
+    let workers = config.cores.len().max(1);
+    if config.steer && workers < 2 {
+        let error = ControlError::new("--steer divides flows among workers", "give two --cores or more");
+        return Err(refused("the configuration")(error));
+    }
     let shape = PoolShape {
         specs: config.ports.iter().map(|port| port.spec.clone()).collect(),
         // Each worker has a queue for each port.
-        ports_max: ports_max(config) * config.cores.len().max(1),
+        ports_max: ports_max(config) * workers,
         queues: config.queues.map_or(1, |queues| queues.get() as usize),
         frame_len_max: config.frame_len_max,
     };
     let pool = linerate_control::pool(&shape).map_err(refused("memory"))?;
     let mut datapath = engine(config, &pool)?;
+    datapath.set_steered(config.steer && workers > 1);
     let mut others = Vec::new();
-    for core in config.cores.iter().skip(1) {
+    for (number, core) in config.cores.iter().enumerate().skip(1) {
         let worker = datapath.another_worker();
         let worker = worker.map_err(|error| refused("the switch")(ControlError::new(error.to_string(), "")))?;
-        others.push((worker, Some(*core)));
+        others.push((SteeredSwitch::new(worker, number, workers), Some(*core)));
     }
+    let datapath = SteeredSwitch::new(datapath, 0, workers);
     let setup = Setup {
         lock,
         datapath,
@@ -85,6 +93,7 @@ pub fn start(config: &Config, options: Options) -> Result<Running, StartError> {
         core: config.cores.first().copied(),
         others,
         queues: config.queues.map(NonZeroU32::get),
+        steers: config.steer,
         idle_exit_ns: options.idle_exit_ns,
         on_event: options.on_event,
     };
@@ -144,7 +153,7 @@ impl Running {
         show::snapshot(&self.views())
     }
 
-    fn views(&self) -> Vec<View<Switch>> {
+    fn views(&self) -> Vec<View<SteeredSwitch>> {
         std::iter::once(&self.0.view).chain(&self.0.others).cloned().collect()
     }
 
@@ -176,7 +185,7 @@ impl Running {
 }
 
 /// The totals, with every packet in its last place.
-fn last_reading(views: &[View<Switch>], pool: &Pool, ended: &mut EndedInstance<L2Service>) -> Snapshot {
+fn last_reading(views: &[View<SteeredSwitch>], pool: &Pool, ended: &mut EndedInstance<L2Service>) -> Snapshot {
     let EndedInstance { worker, end, others, .. } = ended;
     let mut workers = vec![(worker, end)];
     workers.extend(others.iter_mut().map(|(worker, end)| (worker, end)));

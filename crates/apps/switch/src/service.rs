@@ -1,8 +1,9 @@
 //! The L2 switch under control: its requests, and its settings.
 
 use linerate_control::{ControlError, Handoff, PortConfig, PortManager, Service, Settings, View, read_command};
-use linerate_l2::{PortIndex, Switch};
+use linerate_l2::PortIndex;
 use linerate_port::Caps;
+use linerate_switch_loop::SteeredSwitch;
 use linerate_wire::MacAddress;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -20,26 +21,55 @@ pub(crate) struct L2Service {
 }
 
 impl Service for L2Service {
-    type Datapath = Switch;
+    type Datapath = SteeredSwitch;
 
-    fn add_port(switch: &mut Switch, config: &PortConfig, caps: &Caps) -> Result<PortIndex, ControlError> {
-        switch.add_named_port(&config.name(), port_settings(&config.settings, caps)?).map_err(say)
+    fn add_port(switch: &mut SteeredSwitch, config: &PortConfig, caps: &Caps) -> Result<PortIndex, ControlError> {
+        let index = switch.add_named_port(&config.name(), port_settings(&config.settings, caps)?).map_err(say)?;
+        switch.note_port(index, &config.name(), 0);
+        Ok(index)
     }
 
-    fn add_handoff(switch: &mut Switch, config: &PortConfig, handoff: Handoff) -> Result<PortIndex, ControlError> {
-        if handoff == Handoff::ToPort {
-            return switch.add_ring_to_worker(&config.name()).map_err(say);
+    fn add_handoff(
+        switch: &mut SteeredSwitch,
+        config: &PortConfig,
+        handoff: Handoff,
+    ) -> Result<PortIndex, ControlError> {
+        let name = config.name();
+        let index = match handoff {
+            Handoff::ToPort => switch.add_ring_to_worker(&name).map_err(say)?,
+            Handoff::ForPort => switch.add_ring_from_worker(&name),
+            Handoff::ToWorker(_) | Handoff::FromWorker => switch.reserve(),
+        };
+        match handoff {
+            Handoff::ToPort => switch.note_port(index, &name, 0),
+            Handoff::ForPort => {}
+            Handoff::ToWorker(worker) => {
+                let pool = switch.pool().clone();
+                switch.note_ring_to(index, &name, worker, &pool);
+            }
+            Handoff::FromWorker => switch.note_ring_from(index, &name),
         }
-        Ok(switch.add_ring_from_worker(&config.name()))
+        Ok(index)
     }
 
-    fn set_port(switch: &mut Switch, port: PortIndex, settings: &Settings, caps: &Caps) -> Result<(), ControlError> {
+    fn set_port(
+        switch: &mut SteeredSwitch,
+        port: PortIndex,
+        settings: &Settings,
+        caps: &Caps,
+    ) -> Result<(), ControlError> {
         let number = switch.port_of(port).ok_or_else(|| ControlError::new("the port was just removed", ""))?;
         switch.set_port(number, port_settings(settings, caps)?).map_err(say)
     }
 
-    fn set_handoff(switch: &mut Switch, ring: PortIndex, settings: &Settings, caps: &Caps) -> Result<(), ControlError> {
-        Self::set_port(switch, ring, settings, caps)
+    fn set_handoff(
+        switch: &mut SteeredSwitch,
+        ring: PortIndex,
+        settings: &Settings,
+        caps: &Caps,
+    ) -> Result<(), ControlError> {
+        // Rings of the steering have no settings.
+        if switch.port_of(ring).is_some() { Self::set_port(switch, ring, settings, caps) } else { Ok(()) }
     }
 
     fn answer(&mut self, ports: &mut PortManager<Self>, request: Value) -> Result<Value, ControlError> {
@@ -83,7 +113,7 @@ impl L2Service {
 }
 
 /// All workers.
-fn views(ports: &PortManager<L2Service>) -> Vec<View<Switch>> {
+fn views(ports: &PortManager<L2Service>) -> Vec<View<SteeredSwitch>> {
     ports.views().cloned().collect()
 }
 

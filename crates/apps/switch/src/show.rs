@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use linerate_control::{ControlError, View, WorkerDocument, add_port_stats, port_documents, worker_document};
 use linerate_l2::{DropCounts, DropReason, PortCounters, PortIndex, Switch, Totals, VlanCounters};
 use linerate_measure::CoarseHistogram;
+use linerate_switch_loop::SteeredSwitch;
 use linerate_sys::clock;
-use linerate_worker::Worker;
+use linerate_worker::{SteeringCounters, Worker};
 
 use crate::document::{
     CountersDocument, DropDocument, LatencyDocument, MacDocument, MacsDocument, PortDocument, SCHEMA, Snapshot,
@@ -28,12 +29,13 @@ pub(crate) struct Reading {
     pub(crate) drops: Vec<(DropReason, u64)>,
     table: TableDocument,
     pub(crate) worker: WorkerDocument,
+    steering: SteeringCounters,
 }
 
 /// Reads a worker, on its thread.
-pub(crate) fn read(worker: &mut Worker<Switch>, view: &View<Switch>) -> Reading {
+pub(crate) fn read(worker: &mut Worker<SteeredSwitch>, view: &View<SteeredSwitch>) -> Reading {
     let documents = port_documents(worker, &view.table, |_, _| CountersDocument::default());
-    let switch = &worker.datapath;
+    let (steering, switch) = (worker.datapath.steering_counters(), &*worker.datapath);
     let counted = |(port, name)| Some((name, *switch.port_counters(port)?));
     Reading {
         documents,
@@ -43,12 +45,13 @@ pub(crate) fn read(worker: &mut Worker<Switch>, view: &View<Switch>) -> Reading 
         drops: switch.drops().collect(),
         table: mac_table(switch),
         worker: worker_document(worker, view.core),
+        steering,
     }
 }
 
 /// Reads all workers, one after another.
-fn read_all(views: &[View<Switch>]) -> Result<Vec<Reading>, ControlError> {
-    let read = |view: &View<Switch>| {
+fn read_all(views: &[View<SteeredSwitch>]) -> Result<Vec<Reading>, ControlError> {
+    let read = |view: &View<SteeredSwitch>| {
         let own = view.clone();
         view.call(move |worker| self::read(worker, &own))
     };
@@ -56,13 +59,13 @@ fn read_all(views: &[View<Switch>]) -> Result<Vec<Reading>, ControlError> {
 }
 
 /// Two readings, of which the first says what left; of one worker, one is enough.
-fn read_twice(views: &[View<Switch>]) -> Result<(Vec<Reading>, Vec<Reading>), ControlError> {
+fn read_twice(views: &[View<SteeredSwitch>]) -> Result<(Vec<Reading>, Vec<Reading>), ControlError> {
     let earlier = if views.len() > 1 { read_all(views)? } else { Vec::new() };
     Ok((earlier, read_all(views)?))
 }
 
 /// Everything at one moment, except the drops that only the ports count, which are asked for port by port so that packets move between.
-pub(crate) fn snapshot(views: &[View<Switch>]) -> Result<Snapshot, ControlError> {
+pub(crate) fn snapshot(views: &[View<SteeredSwitch>]) -> Result<Snapshot, ControlError> {
     let (earlier, mut readings) = read_twice(views)?;
     for (reading, view) in readings.iter_mut().zip(views) {
         add_port_stats(view, &mut reading.documents)?;
@@ -73,7 +76,7 @@ pub(crate) fn snapshot(views: &[View<Switch>]) -> Result<Snapshot, ControlError>
 }
 
 /// One document of all workers.
-pub(crate) fn compose(view: &View<Switch>, earlier: &[Reading], readings: &[Reading]) -> Snapshot {
+pub(crate) fn compose(view: &View<SteeredSwitch>, earlier: &[Reading], readings: &[Reading]) -> Snapshot {
     let worker = |reading: &Reading| {
         let ports = &reading.totals.ports;
         SwitchWorkerDocument {
@@ -83,6 +86,8 @@ pub(crate) fn compose(view: &View<Switch>, earlier: &[Reading], readings: &[Read
             sent: ports.sent_packets - ports.handed_over_packets,
             handed_over: ports.handed_over_packets,
             handed_in: ports.handed_in_packets,
+            steered_out: reading.steering.steered_out,
+            steered_in: reading.steering.steered_in,
         }
     };
     Snapshot {
@@ -147,7 +152,7 @@ pub(crate) fn last_totals(readings: &[Reading]) -> TotalsDocument {
 }
 
 /// Ports of all workers.
-pub(crate) fn ports(views: &[View<Switch>]) -> Result<Vec<PortDocument>, ControlError> {
+pub(crate) fn ports(views: &[View<SteeredSwitch>]) -> Result<Vec<PortDocument>, ControlError> {
     snapshot(views).map(|snapshot| snapshot.ports)
 }
 
@@ -231,11 +236,11 @@ pub(crate) fn macs(switch: &Switch, after: u64) -> MacsDocument {
     MacsDocument { macs, next }
 }
 
-pub(crate) fn vlans(views: &[View<Switch>]) -> Result<Vec<VlanDocument>, ControlError> {
+pub(crate) fn vlans(views: &[View<SteeredSwitch>]) -> Result<Vec<VlanDocument>, ControlError> {
     let mut sums: BTreeMap<u16, VlanCounters> = BTreeMap::new();
     for view in views {
         let counted = view.call(|worker| {
-            let switch = &worker.datapath;
+            let switch = &*worker.datapath;
             switch.vlans().filter_map(|vlan| Some((vlan, *switch.vlan_counters(vlan)?))).collect::<Vec<_>>()
         })?;
         counted.iter().for_each(|(vlan, counters)| sums.entry(*vlan).or_default().merge(counters));
@@ -252,7 +257,7 @@ pub(crate) fn vlans(views: &[View<Switch>]) -> Result<Vec<VlanDocument>, Control
 }
 
 /// Latency of packets that one worker got and sent.
-pub(crate) fn latency(views: &[View<Switch>]) -> Result<Vec<LatencyDocument>, ControlError> {
+pub(crate) fn latency(views: &[View<SteeredSwitch>]) -> Result<Vec<LatencyDocument>, ControlError> {
     let mut sums: BTreeMap<(PortIndex, PortIndex), (String, String, CoarseHistogram)> = BTreeMap::new();
     for view in views {
         for (pair, names, histogram) in view.call(|worker| latency_of(&worker.datapath))? {
@@ -290,7 +295,7 @@ fn latency_of(switch: &Switch) -> Vec<Pair> {
 }
 
 /// Drops of the engine, by port; those of the ports themselves are added by the caller.
-pub(crate) fn drops(views: &[View<Switch>]) -> Result<Vec<DropDocument>, ControlError> {
+pub(crate) fn drops(views: &[View<SteeredSwitch>]) -> Result<Vec<DropDocument>, ControlError> {
     let readings = read_all(views)?;
     let mut rows = Vec::new();
     for (name, _) in readings.iter().take(1).flat_map(|reading| &reading.counters) {

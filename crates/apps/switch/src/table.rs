@@ -1,7 +1,8 @@
 //! Settings of the switch itself that change while it runs: the time of ageing, and the size of the MAC table.
 
 use linerate_control::{ControlError, SettingValue, Settings, View};
-use linerate_l2::{Resize, SpareTable, Switch, SwitchConfig};
+use linerate_l2::{Resize, SpareTable, SwitchConfig};
+use linerate_switch_loop::SteeredSwitch;
 use linerate_units as units;
 
 /// Buckets that the worker moves between two rounds: packets wait for about as long as a round takes.
@@ -49,7 +50,7 @@ fn entries(text: &str) -> Result<usize, ControlError> {
 }
 
 /// Changes all of it, or, if there is an error, nothing.
-pub(crate) fn set(view: &View<Switch>, settings: &Settings) -> Result<(), ControlError> {
+pub(crate) fn set(view: &View<SteeredSwitch>, settings: &Settings) -> Result<(), ControlError> {
     let changes = Changes::read(settings)?;
     if let Some(entries) = changes.entries {
         resize(view, entries)?;
@@ -61,7 +62,7 @@ pub(crate) fn set(view: &View<Switch>, settings: &Settings) -> Result<(), Contro
 }
 
 /// Sets the memory aside, and frees that of the old table, on this thread. The worker moves the entries, some at a time.
-fn resize(view: &View<Switch>, entries: usize) -> Result<(), ControlError> {
+fn resize(view: &View<SteeredSwitch>, entries: usize) -> Result<(), ControlError> {
     let spare = SpareTable::new(entries).map_err(|error| ControlError::new(error.to_string(), ""))?;
     drop(view.call(move |worker| worker.datapath.begin_resize(spare))?);
     loop {

@@ -7,4 +7,5 @@ mod directions;
 mod inline;
 mod pipes;
 mod queues;
+mod steering;
 mod workers;

@@ -24,7 +24,7 @@
 //! - [`Parsed`] finds the layers of a received frame, [`verify_checksums`] checks them;
 //! - [`PartialChecksum`] completes what a kernel left to a network card, [`Segments`] cuts what it
 //!   left to be cut, [`Merge`] joins segments for it;
-//! - [`FlowKey`] is the 5-tuple of a frame and its hashes;
+//! - [`FlowKey`] is the 5-tuple of a frame and its hashes; [`flow_entry`] divides flows as a network card does;
 //! - [`Summary`] and [`Hexdump`] show a frame to a human.
 //!
 //! # Not supported
@@ -76,6 +76,7 @@ mod partial;
 mod pretty;
 mod segments;
 mod stack;
+mod toeplitz;
 mod verify;
 mod view;
 
@@ -93,4 +94,5 @@ pub use partial::PartialChecksum;
 pub use pretty::{Hexdump, Summary};
 pub use segments::Segments;
 pub use stack::{Fill, Layer, Stack, UdpChecksum};
+pub use toeplitz::{STEERING_ENTRIES, entry, flow_entry, fold4, fold6};
 pub use verify::{ChecksumError, verify_checksums};

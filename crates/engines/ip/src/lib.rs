@@ -41,6 +41,6 @@ pub use ip::{ErrorOut, Ip, NoRoute};
 pub use link::LinkHeader;
 pub use neighbour::HopId;
 pub use output::Output;
-pub use shard::{SHARDS_MAX, STEERING_ENTRIES, Shard, entry, fold6};
+pub use shard::{SHARDS_MAX, Shard};
 pub use steering::{Steering, steering};
 pub use udp::{BindError, Datagram, SendError, Udp, UdpCounters, UdpId};

@@ -9,9 +9,9 @@
 //! everything else                            the first shard, which answers for all
 //! ```
 
-use linerate_wire::{EtherType, Protocol, arp};
+use linerate_wire::{EtherType, Protocol, arp, fold4, fold6};
 
-use crate::shard::{Shard, fold4, fold6};
+use crate::shard::Shard;
 
 /// Port of DHCP clients.
 const DHCP_CLIENT: u16 = 68;

@@ -16,10 +16,12 @@ pub(crate) struct Binding {
 pub(crate) enum BindingKind {
     /// The port itself.
     Port,
-    /// A ring to the worker that has the port.
+    /// A ring to the worker that has the port. Packets that come from it arrived at the port, and this worker decides on them.
     To,
     /// A ring by which another worker sends to the port.
     From,
+    /// A number that is something else of the worker's: its packets are dropped.
+    Reserved,
 }
 
 /// A port by its name.

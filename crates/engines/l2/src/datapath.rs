@@ -17,12 +17,16 @@ impl Datapath for Switch {
     #[inline]
     fn input(&mut self, from: PortIndex, batch: &mut Batch, context: &mut Context<'_>) {
         match self.binding(from) {
-            Some(Binding { port, kind: BindingKind::Port }) if self.mirrors.entries.is_empty() => {
+            Some(Binding { port, kind: BindingKind::Port | BindingKind::To }) if self.mirrors.entries.is_empty() => {
                 self.forward(PortIndex(port), batch, context.pool, context.now_ns);
             }
-            Some(Binding { port, kind: BindingKind::Port }) => self.forward_mirrored(PortIndex(port), batch, context),
-            Some(Binding { port, .. }) => self.take_over(PortIndex(port), batch, context.pool, context.now_ns),
-            None => self.drop_all(batch, context.pool),
+            Some(Binding { port, kind: BindingKind::Port | BindingKind::To }) => {
+                self.forward_mirrored(PortIndex(port), batch, context);
+            }
+            Some(Binding { port, kind: BindingKind::From }) => {
+                self.take_over(PortIndex(port), batch, context.pool, context.now_ns);
+            }
+            Some(Binding { kind: BindingKind::Reserved, .. }) | None => self.drop_all(batch, context.pool),
         }
     }
 

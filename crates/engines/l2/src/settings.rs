@@ -180,9 +180,9 @@ pub enum SettingsError {
         /// The port.
         port: PortIndex,
     },
-    /// Limits count at one place, and several workers have queues of the port.
+    /// Limits count at one place, and several workers decide on what arrives at the port.
     #[error(
-        "a port whose queues several workers serve has no limits of rates; start the switch without --queues for it to have some"
+        "a port whose packets several workers decide on has no limits of rates; start the switch without --queues and --steer for it to have some"
     )]
     LimitOfQueues,
     /// All places of the address in the MAC table are taken by other static entries.

@@ -45,6 +45,8 @@ pub struct Switch {
     pub(crate) age_at_ns: u64,
     /// When the last tick was.
     pub(crate) ticked_ns: u64,
+    /// Several workers decide on what arrives at each port.
+    pub(crate) is_steered: bool,
 }
 
 impl Switch {
@@ -69,6 +71,7 @@ impl Switch {
             taps: Vec::with_capacity(TAPS_MAX),
             age_at_ns: 0,
             ticked_ns: u64::MAX,
+            is_steered: false,
             config,
         })
     }
@@ -169,7 +172,7 @@ impl Switch {
     }
 
     /// The pool that it was made with.
-    pub(crate) fn pool(&self) -> &Pool {
+    pub fn pool(&self) -> &Pool {
         &self.pool
     }
 

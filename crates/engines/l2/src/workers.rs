@@ -31,6 +31,7 @@ impl Switch {
         other.config = self.config.clone();
         other.table = self.table.share();
         other.names = self.names.clone();
+        other.is_steered = self.is_steered;
         Ok(other)
     }
 
@@ -44,7 +45,7 @@ impl Switch {
         let names = self.names.clone();
         let mut ports = names.lock();
         let number = ports.number_of(name);
-        let divided = ports.get_mut(number).is_some_and(|port| port.workers > 0);
+        let divided = self.is_steered || ports.get_mut(number).is_some_and(|port| port.workers > 0);
         let added = if divided { settings.check_divided() } else { Ok(()) }
             .and_then(|()| self.add_member(number, settings.clone()));
         let Some(port) = ports.get_mut(number) else {
@@ -87,10 +88,18 @@ impl Switch {
         Ok(self.bind(Binding { port: number as u16, kind: BindingKind::To }))
     }
 
+    /// Keeps the lowest number of the worker that is free for something that is not the switch's, for example a ring of
+    /// `linerate_worker::Steered`. [`Datapath::removed`](linerate_port::Datapath::removed) frees it.
+    pub fn reserve(&mut self) -> PortIndex {
+        self.bind(Binding { port: u16::MAX, kind: BindingKind::Reserved })
+    }
+
     /// Number in the switch of a port or ring of the worker.
     #[inline]
     pub fn port_of(&self, index: PortIndex) -> Option<PortIndex> {
-        self.binding(index).map(|binding| PortIndex(binding.port))
+        self.binding(index)
+            .filter(|binding| binding.kind != BindingKind::Reserved)
+            .map(|binding| PortIndex(binding.port))
     }
 
     /// Numbers of the worker that are in use.
@@ -123,9 +132,15 @@ impl Switch {
         }
     }
 
-    /// True if several workers have queues of the port.
+    /// Notes that several workers decide on what arrives at each port, so that ports have no limits of rates. To be called before there are
+    /// ports.
+    pub fn set_steered(&mut self, is_steered: bool) {
+        self.is_steered = is_steered;
+    }
+
+    /// True if several workers have queues of the port, or decide on what arrives at it.
     pub(crate) fn is_divided(&self, port: PortIndex) -> bool {
-        self.names.lock().get_mut(usize::from(port.0)).is_some_and(|named| named.workers > 1)
+        self.is_steered || self.names.lock().get_mut(usize::from(port.0)).is_some_and(|named| named.workers > 1)
     }
 
     #[inline]
@@ -136,7 +151,8 @@ impl Switch {
     /// The port whose packets leave by a port of the worker.
     #[inline]
     pub(crate) fn way_out(&self, index: PortIndex) -> Option<PortIndex> {
-        self.binding(index).filter(|binding| binding.kind != BindingKind::From).map(|binding| PortIndex(binding.port))
+        let leads = |binding: &Binding| matches!(binding.kind, BindingKind::Port | BindingKind::To);
+        self.binding(index).filter(leads).map(|binding| PortIndex(binding.port))
     }
 
     /// Gives the lowest number of the worker that is free.
@@ -178,7 +194,9 @@ impl Switch {
             self.remove_member(PortIndex(port), pool);
         }
         self.bindings[usize::from(index.0)] = None;
-        self.unname(PortIndex(port), false);
+        if kind != BindingKind::Reserved {
+            self.unname(PortIndex(port), false);
+        }
     }
 
     /// Notes that the worker that has the port took packets.

@@ -13,9 +13,10 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use core::cell::Cell;
 
-use linerate_ip::{STEERING_ENTRIES, Shard, Steering, entry, steering};
+use linerate_ip::{Shard, Steering, steering};
 use linerate_mem::{Batch, Pool};
 use linerate_port::{Context, Datapath, PortIndex};
+use linerate_wire::{STEERING_ENTRIES, entry};
 
 use crate::{App, Io, Stack};
 

@@ -2,7 +2,7 @@
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use linerate_ip::fold6;
+use linerate_wire::fold6;
 use linerate_wire::{Protocol, Sum};
 
 /// Both ends of a connection. IPv4 addresses lie in the lower 32 bits.

@@ -46,6 +46,9 @@ pub struct Setup<S: Service> {
     pub others: Vec<(S::Datapath, Option<usize>)>,
     /// Queue pairs of each port, which are divided among the workers; without it what the port opens by itself, for one worker.
     pub queues: Option<u32>,
+    /// What arrives at a port of fewer queues than there are workers is steered to all of them, flow by flow; the datapath then takes rings
+    /// ([`crate::Handoff::ToWorker`]), which is for several workers. Where [`Service::STEERS`] is true, it is so in any case.
+    pub steers: bool,
     /// The instance ends when there was no port and no client for so long, in nanoseconds.
     pub idle_exit_ns: Option<u64>,
     /// Gets a line about each port that breaks, comes back, or was chosen for a bare interface.
@@ -133,7 +136,7 @@ pub fn start<S: Service>(
     setup: Setup<S>,
     configure: impl FnOnce(&mut S, &mut PortManager<S>) -> Result<(), StartError>,
 ) -> Result<Instance<S>, StartError> {
-    let Setup { lock, pool, datapath, run, service, core, others, queues, idle_exit_ns, on_event } = setup;
+    let Setup { lock, pool, datapath, run, service, core, others, queues, steers, idle_exit_ns, on_event } = setup;
     let listener = listen(lock.dir())?;
     let ((notifier, wakeup), (end, ended)) =
         notifier().and_then(|first| Ok((first, self::notifier()?))).map_err(io_error("a notifier"))?;
@@ -187,6 +190,7 @@ pub fn start<S: Service>(
         view,
         others,
         queues,
+        steers,
         rings: Vec::new(),
         pool,
         reopener: Reopener::default(),

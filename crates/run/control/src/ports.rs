@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use linerate_mem::Pool;
 use linerate_port::{Caps, FarSide, LinkState, Port, PortIndex, SpecError};
 use linerate_sys::clock;
-use linerate_worker::{Event, Handle, Loss, Role, Worker};
+use linerate_worker::{Event, Handle, HandoffStage, Loss, Role, Worker};
 use serde_json::{Value, json};
 
 use crate::event_log::EventLog;
@@ -207,6 +207,8 @@ pub struct PortManager<S: Service> {
     pub others: Vec<View<S::Datapath>>,
     /// Queue pairs of each port, if they are divided among the workers.
     pub(crate) queues: Option<u32>,
+    /// What arrives at a port of fewer queues than there are workers is for all of them.
+    pub(crate) steers: bool,
     /// Rings to a port, by its name: a worker and the number of the ring's end there.
     pub(crate) rings: Vec<(String, usize, PortIndex)>,
     /// The pool of all ports.
@@ -284,7 +286,8 @@ impl<S: Service> PortManager<S> {
         let (ports, name) = (ports.into_iter().map(wrap).collect::<Result<Vec<_>, _>>()?, config.name());
         let Some(caps) = ports.first().map(|port| port.caps().clone()) else { return Ok(()) };
         service.port_opened(&config, &caps)?;
-        self.attach(config, ports, memif).inspect_err(|_| {
+        let steers = S::STEERS || self.steers && ports.len() < self.views().count() && caps.receives;
+        self.attach(config, ports, memif, steers).inspect_err(|_| {
             // Queues and rings that workers have got already go with it.
             self.close_rings(&name);
             self.leave_queues(&name);
@@ -298,7 +301,7 @@ impl<S: Service> PortManager<S> {
     /// The port cannot be opened, or a setting is wrong.
     pub fn add_output(&mut self, config: PortConfig) -> Result<(), ControlError> {
         let port = opening::open_output(&config.spec, &self.pool)?.into_port();
-        self.attach(config, vec![port], None)
+        self.attach(config, vec![port], None, false)
     }
 
     /// Gives the queues of a port to workers, one each, and joins the workers by rings.
@@ -307,13 +310,14 @@ impl<S: Service> PortManager<S> {
         config: PortConfig,
         queues: Vec<Box<dyn Port>>,
         memif: Option<u32>,
+        steers: bool,
     ) -> Result<(), ControlError> {
         let views: Vec<View<S::Datapath>> = self.views().cloned().collect();
         // Those with the fewest ports; in the order of their numbers, where they have as many.
         let mut homes: Vec<usize> = (0..views.len()).collect();
         homes.sort_by_key(|worker| views[*worker].table.names().len());
         homes.truncate(queues.len());
-        // The ends that lead to the port come first: what comes by them finds the port. Rings for what arrives are there before it.
+        // The ends that packets for the port come by are there before it, and so are the ends for what arrives at it.
         let ring = |from: usize, to: usize| linerate_ports::pipe(&format!("{}-{from}-{to}", config.name()), &self.pool);
         let mut ends = Vec::new();
         for worker in (0..views.len()).filter(|worker| !homes.contains(worker)) {
@@ -323,11 +327,12 @@ impl<S: Service> PortManager<S> {
             ends.push((worker, tx));
         }
         let pairs = homes.iter().flat_map(|from| (0..views.len()).map(move |to| (*from, to)));
-        for (from, to) in pairs.filter(|(from, to)| S::STEERS && from != to) {
+        let mut arrivals = Vec::new();
+        for (from, to) in pairs.filter(|(from, to)| steers && from != to) {
             let [tx, rx] = ring(from, to);
-            attach_ring::<S>(&views[to], rx, &self.pool, &config, Handoff::FromWorker)?;
             let index = attach_ring::<S>(&views[from], tx, &self.pool, &config, Handoff::ToWorker(to))?;
             self.rings.push((config.name(), from, index));
+            arrivals.push((to, rx));
         }
         for (home, port) in homes.iter().zip(queues) {
             let (table, pool, own) = (views[*home].table.clone(), self.pool.clone(), config.clone());
@@ -342,6 +347,10 @@ impl<S: Service> PortManager<S> {
         for (worker, tx) in ends {
             let index = attach_ring::<S>(&views[worker], tx, &self.pool, &config, Handoff::ToPort)?;
             self.rings.push((config.name(), worker, index));
+        }
+        // These come last: what comes by them finds the port, or the ring that leads to it.
+        for (worker, rx) in arrivals {
+            attach_ring::<S>(&views[worker], rx, &self.pool, &config, Handoff::FromWorker)?;
         }
         Ok(())
     }
@@ -533,7 +542,11 @@ fn attach_ring<S: Service>(
     view.call(move |worker| {
         let index = S::add_handoff(&mut worker.datapath, &config, handoff)?;
         let receives = matches!(handoff, Handoff::ForPort | Handoff::FromWorker);
-        same(worker.attach(end, &pool, Role { receives, handoff: true, ..Role::default() }), index)
+        let stage = match handoff {
+            Handoff::ToWorker(_) | Handoff::FromWorker => HandoffStage::Arrived,
+            Handoff::ToPort | Handoff::ForPort => HandoffStage::Leaving,
+        };
+        same(worker.attach(end, &pool, Role { receives, handoff: Some(stage), ..Role::default() }), index)
     })?
 }
 

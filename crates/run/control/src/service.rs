@@ -18,9 +18,9 @@ pub enum Handoff {
     ToPort,
     /// Packets for the worker's own port come by it. It is added before the port.
     ForPort,
-    /// Packets that arrived at the worker's own port leave by it, to the worker of this number ([`Service::STEERS`]).
+    /// Packets that arrived at the worker's own port leave by it, to the worker of this number. It is added before the port.
     ToWorker(usize),
-    /// Packets that arrived at a port of another worker come by it ([`Service::STEERS`]).
+    /// Packets that arrived at a port of another worker come by it. It is added after the ring to the port, or the worker's own queue of it.
     FromWorker,
 }
 
@@ -35,8 +35,8 @@ pub trait Service: Sized + Send + 'static {
     /// A setting is wrong, or the datapath has no room.
     fn add_port(path: &mut Self::Datapath, config: &PortConfig, caps: &Caps) -> Result<PortIndex, ControlError>;
 
-    /// True if packets that arrive at a port may be for any worker: rings lead from each worker that has a queue of the port to all
-    /// others, and a port of several queues is divided among the workers.
+    /// True if packets that arrive at any port may be for any worker: rings lead from each worker that has a queue of the port to all
+    /// others, and a port of several queues is divided among the workers. Without it, [`crate::Setup::steers`] says so for ports of few queues.
     const STEERS: bool = false;
 
     /// Adds one end of a ring between two workers. The number is the lowest that is free. Only datapaths of several workers need it.

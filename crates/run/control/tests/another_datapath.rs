@@ -183,6 +183,7 @@ fn echo(folder: &Path, pool: &Pool, service: EchoService) -> Setup<EchoService> 
         core: None,
         others: Vec::new(),
         queues: None,
+        steers: false,
         idle_exit_ns: None,
         on_event: Box::new(|_| {}),
     }

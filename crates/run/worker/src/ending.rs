@@ -3,7 +3,7 @@
 use linerate_port::{Datapath, Interest, Port, PortError, PortIndex, Stats};
 use linerate_sys::clock;
 
-use crate::Worker;
+use crate::{HandoffStage, Worker};
 
 /// Pause between two attempts to send what waits.
 const NAP_NS: u64 = 50_000;
@@ -99,7 +99,12 @@ impl<D: Datapath> Worker<D> {
             let now_ns = clock::now_ns();
             let moved = self.round_of_all(now_ns).moved();
             self.look_for_last_packet();
-            let sourceless = self.ports.are_exhausted(false).is_none() && !self.waits();
+            let sourceless = self.ports.are_exhausted(None).is_none() && !self.waits();
+            if sourceless {
+                for stage in [HandoffStage::Arrived, HandoffStage::Leaving] {
+                    self.close_handoffs(stage);
+                }
+            }
             if self.exhausted || sourceless || left_ns == 0 {
                 break;
             }

@@ -5,6 +5,7 @@
 //!   shares  a port whose calls take longer than those of others waits until the others had as much          shares.rs
 //!   pause   after a round that moved nothing: flush, look for closed ports, then spin, nap, or sleep       pause.rs idle.rs
 //!   ports   ports that break, hang, close or are to go; links that go down and come back                  ports.rs links.rs
+//!   steer   packets of a port with fewer queues than there are workers, each to the worker of its flow         steering.rs
 //!   end     input that has arrived, output that waits, packets that ports took and did not finish          ending.rs
 //! ```
 //! Beside it stand the loops of senders, which go by a schedule and not by what arrives: [`send`], [`replay`], [`send_generated`].
@@ -26,6 +27,7 @@ mod receive;
 mod replay;
 mod send;
 mod shares;
+mod steering;
 mod tx_generator;
 mod wait;
 mod worker;
@@ -35,10 +37,11 @@ pub use ending::{End, PortEnd, complete};
 pub use idle::Eagerness;
 pub use job::{Handle, Job, WorkerEnded};
 pub use notifier::{Notifier, Wakeup, notifier};
-pub use ports::{Event, Loss, PortLoss, Role};
+pub use ports::{Event, HandoffStage, Loss, PortLoss, Role};
 pub use receive::{ReceiveEnd, discard, receive};
 pub use replay::{ReplayEnd, replay};
 pub use send::{SendEnd, after_waiting_for, give_up_ns, send};
+pub use steering::{Steered, SteeringCounters};
 pub use tx_generator::send_generated;
 pub use wait::{Backoff, pause};
 pub use worker::{Config, Round, Turns, Worker};

@@ -23,12 +23,22 @@ pub struct Role {
     /// It hands packets over to another worker of this process, or takes them from one, one way. When nothing can come from
     /// other ports any more and nothing waits for it, a port that sends is closed; from a port that receives packets are taken until
     /// the other worker has closed its end. So two workers that hand packets to each other both come to their end with nothing lost.
-    pub handoff: bool,
+    pub handoff: Option<HandoffStage>,
+}
+
+/// Which packets cross from one worker to another. Those of a stage are fed by ports and by earlier stages alone, so that workers can close
+/// their ends stage by stage although they hand packets to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum HandoffStage {
+    /// Packets that arrived at a port of one worker and that the other is to decide on: steering in software.
+    Arrived,
+    /// Packets that one worker decided on and that are to leave by a port of the other.
+    Leaving,
 }
 
 impl Default for Role {
     fn default() -> Role {
-        Role { receives: true, forgives: false, handoff: false }
+        Role { receives: true, forgives: false, handoff: None }
     }
 }
 
@@ -192,18 +202,18 @@ impl Ports {
         u16::try_from(place).ok().map(PortIndex)
     }
 
-    /// Whether no packet will come any more from the ports that packets come from, or, with `outside`, from those that other
-    /// workers do not feed: they are at their end, and the datapath took all of them. `None` if there is no such port.
-    pub(crate) fn are_exhausted(&self, outside: bool) -> Option<bool> {
+    /// Whether no packet will come any more from the ports that packets come from, or, with a stage, from those that feed it: they are at
+    /// their end, and the datapath took all of them. `None` if there is no such port.
+    pub(crate) fn are_exhausted(&self, stage: Option<HandoffStage>) -> Option<bool> {
         let sources = self.0.iter().flatten().filter(|attached| attached.role.receives);
-        let mut sources = sources.filter(|attached| !(outside && attached.role.handoff)).peekable();
+        let mut sources = sources.filter(|attached| stage.is_none() || attached.role.handoff < stage).peekable();
         sources.peek()?;
         Some(sources.all(|attached| attached.closed && attached.held.is_empty()))
     }
 
     /// Nothing is received any more, except from other workers; or, with `closed` false, from all ports again.
     pub(crate) fn close_outside(&mut self, closed: bool) {
-        for attached in self.0.iter_mut().flatten().filter(|attached| !attached.role.handoff) {
+        for attached in self.0.iter_mut().flatten().filter(|attached| attached.role.handoff.is_none()) {
             attached.closed = closed;
             attached.settle();
         }
@@ -376,16 +386,23 @@ impl<D: Datapath> Worker<D> {
 
     /// Notes whether all has come and gone, and closes the way to other workers when nothing can come for them.
     pub(crate) fn look_for_last_packet(&mut self) {
-        let Worker { datapath, ports, .. } = self;
-        let exhausted = ports.are_exhausted(false) == Some(true);
-        if exhausted || ports.are_exhausted(true) == Some(true) {
-            for (place, attached) in ports.0.iter_mut().enumerate() {
-                let waits = datapath.waiting(PortIndex(place as u16)) > 0;
-                // The port is closed by dropping it.
-                attached.take_if(|attached| attached.role.handoff && !attached.role.receives && !waits);
+        let exhausted = self.ports.are_exhausted(None) == Some(true);
+        for stage in [HandoffStage::Arrived, HandoffStage::Leaving] {
+            if exhausted || self.ports.are_exhausted(Some(stage)) == Some(true) {
+                self.close_handoffs(stage);
             }
         }
         self.exhausted = exhausted && !self.waits();
+    }
+
+    /// Closes the ways to other workers by which nothing waits to be handed over.
+    pub(crate) fn close_handoffs(&mut self, stage: HandoffStage) {
+        let Worker { datapath, ports, .. } = self;
+        for (place, attached) in ports.0.iter_mut().enumerate() {
+            let waits = datapath.waiting(PortIndex(place as u16)) > 0;
+            // The port is closed by dropping it.
+            attached.take_if(|attached| attached.role.handoff == Some(stage) && !attached.role.receives && !waits);
+        }
     }
 }
 

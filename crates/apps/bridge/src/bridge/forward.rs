@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use linerate_mem::{Batch, Pool};
 use linerate_port::{Caps, Port, PortError, PortIndex, Stats};
-use linerate_worker::{Config, Control, End, Meter, PortEnd, Role, Worker};
+use linerate_worker::{Config, Control, End, HandoffStage, Meter, PortEnd, Role, Worker};
 
 use super::lane::{Bridge, Exit, Lane};
 use crate::crew::run_all;
@@ -226,11 +226,12 @@ fn ring(
     }
     let (worker, index) = far;
     let [tx, rx] = linerate_ports::pipe(&format!("ring-{near}-{worker}-{}", index.0), pool);
-    let out = drafts[near].add(tx, pool, Role { receives: false, handoff: true, ..Role::default() });
+    let out =
+        drafts[near].add(tx, pool, Role { receives: false, handoff: Some(HandoffStage::Leaving), ..Role::default() });
     let exit = drafts[near].bridge.exits.len();
     drafts[near].bridge.exits.push(Exit::new(way, out, batch(pool), pool, &Arc::default()));
     drafts[near].rings.push((far, exit));
-    let from = drafts[worker].add(rx, pool, Role { handoff: true, ..Role::default() });
+    let from = drafts[worker].add(rx, pool, Role { handoff: Some(HandoffStage::Leaving), ..Role::default() });
     let last = exit_to(&drafts[worker].bridge, index);
     drafts[worker].bridge.lanes.push(Lane::new(from, last, false));
     exit

@@ -9,7 +9,7 @@ use linerate_console::cores::Cores;
 use linerate_console::open;
 use linerate_mem::Pool;
 use linerate_port::{Caps, Device, Direction, OpenOptions, Port, PortSpec, Stats};
-use linerate_worker::{Config, Control, End, PortEnd, Role, Worker};
+use linerate_worker::{Config, Control, End, HandoffStage, PortEnd, Role, Worker};
 
 use super::balance::Balancer;
 use super::groups::groups;
@@ -190,7 +190,7 @@ fn drafts(count: usize, inputs: Vec<Box<dyn Port>>, outputs: Vec<(Box<dyn Port>,
         let owner = owner(output, count);
         for reader in (0..readers).filter(|reader| *reader != owner) {
             let [tx, rx] = linerate_ports::pipe(&format!("output-{output}-of-{reader}"), &pool);
-            let handoff = Role { receives: false, handoff: true, ..Role::default() };
+            let handoff = Role { receives: false, handoff: Some(HandoffStage::Leaving), ..Role::default() };
             drafts[reader].outputs.push((output, tx, pool.clone(), handoff));
             let place = drafts[owner].outputs.len();
             drafts[owner].rings.push((rx, pool.clone(), place));
@@ -224,7 +224,7 @@ impl Draft {
             worker.attach(port, &pool, role);
         }
         for (port, pool, _) in self.rings {
-            worker.attach(port, &pool, Role { handoff: true, ..Role::default() });
+            worker.attach(port, &pool, Role { handoff: Some(HandoffStage::Leaving), ..Role::default() });
         }
         Ok(worker)
     }

@@ -62,7 +62,8 @@ pub struct Args {
     #[arg(long, value_name = "LIST", conflicts_with = "core")]
     cores: Option<String>,
     /// Queue pairs of each port; what arrives by a queue leaves by the queue of the same number, or, where the other port has
-    /// fewer, by that of the remainder, so flows stay in order [default: what the port opens by itself]
+    /// fewer, by that of the remainder, so flows stay in order. A port of one queue has one worker, because what a bridge does to
+    /// a packet costs less than steering it to another core [default: what the port opens by itself]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096), conflicts_with_all = ["impair", "impair_forward", "impair_reverse"])]
     queues: Option<u32>,
     /// Impair the packets of both directions, each by itself, in the words of tc-netem(8): 'loss 1% delay 10ms 2ms rate 100Mbit/s'

@@ -41,7 +41,8 @@ pub struct Args {
     /// by a ring, without their timestamps [default: one worker]
     #[arg(long, value_name = "LIST", conflicts_with = "core")]
     cores: Option<String>,
-    /// Queues of the input, each served by one of the first workers [default: what the port opens by itself, by the first]
+    /// Queues of the input, each served by one of the first workers. An input of one queue has one worker, which spreads the flows over outputs
+    /// of all workers [default: what the port opens by itself, by the first]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     queues: Option<u32>,
     /// Packets (frames) that may wait in a worker, over all outputs; then the longest queue loses its oldest

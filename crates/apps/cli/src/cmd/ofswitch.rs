@@ -26,6 +26,8 @@ Examples:
       ports to a VPP or DPDK program, to a virtual machine and to this host; `ovs-ofctl -O OpenFlow13 show tcp:127.0.0.1:6634`
   linerate ofswitch --port 1=eth1 --port 2=eth2 --controller ssl:10.0.0.1:6653 --private-key sw.key --certificate sw.pem --ca-cert ca.pem
       an encrypted channel; both sides show certificates
+  linerate ofswitch --port 1=tap:a --port 2=tap:b --flows start.flows --steer --cores 0,1
+      each core has a port of one queue, and packets of both go through the tables of both, flow by flow
   linerate ofswitch ctl show flow              also: table, flowcache, interface, bridge-domains, controller, group, meter, port, queue; --json
   linerate ofswitch ctl add-flow priority=5,tcp,tcp_dst=80,actions=output:2
   linerate ofswitch ctl trace in_port=1,tcp,nw_dst=10.0.0.1,tcp_dst=80
@@ -83,6 +85,10 @@ pub struct Args {
     /// by that worker's queues of the other port, flows in order. Not with [[queue]]s [default: what the port opens by itself, for one worker]
     #[arg(long, value_name = "N")]
     queues: Option<NonZeroU32>,
+    /// What arrives at a port of fewer queues than there are workers (tap, pipe, most veths) goes through the tables of all workers of --cores, flow by
+    /// flow: the worker that has the port hands it over, flows in order. Worth it where deciding costs more than the port
+    #[arg(long)]
+    steer: bool,
     /// Most entries of each flow table [default: 1000000]
     #[arg(long, value_name = "N")]
     table_size: Option<u32>,
@@ -196,6 +202,7 @@ fn config(args: &Args) -> Result<Config, String> {
         config.cores = linerate_console::cores::list_of(list)?;
     }
     config.queue_pairs = args.queues.or(config.queue_pairs);
+    config.steer |= args.steer;
     config.name = args.name.clone().or(config.name);
     config.dpid = args.dpid.clone().map(SettingValue).or(config.dpid);
     config.fail_mode = args.fail_mode.clone().or(config.fail_mode);

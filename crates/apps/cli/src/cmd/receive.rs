@@ -64,7 +64,8 @@ pub struct Args {
     /// are divided among as many threads as there are cores
     #[arg(long, value_name = "LIST")]
     cores: Option<String>,
-    /// Queues of each port to receive from, each by a thread of its own unless --cores names fewer cores [default: those that the port has]
+    /// Queues of each port to receive from, each by a thread of its own unless --cores names fewer cores; a port of one queue has one thread,
+    /// because checking a packet costs less than steering it to another core [default: those that the port has]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     queues: Option<u32>,
     /// Print one JSON document (linerate.receive/1) on stdout

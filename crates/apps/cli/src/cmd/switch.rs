@@ -29,6 +29,8 @@ Examples:
       on two cores, which serve the ports in turn (a and c, b) and have one MAC table
   linerate switch --port a=eth1 --port b=eth2 --queues 4 --cores 0-3
       four queue pairs of each port, each with a core, and one MAC table
+  linerate switch --port a=tap:a --port b=tap:b --steer --cores 0,1
+      each core has a port of one queue, and both decide on the packets of both
   linerate switch ctl --name lab show ports           also: macs, stats, drops, vlans, latency, mirrors; --json
   linerate switch ctl --name lab add-port x=tap:x access=10
   linerate pkt-gen -i vale0:a -f rx & linerate pkt-gen -i vale0:b -f tx
@@ -83,6 +85,10 @@ pub struct Args {
     /// worker's queues of the other port, flows in order [default: what the port opens by itself, for one worker]
     #[arg(long, value_name = "N")]
     queues: Option<NonZeroU32>,
+    /// What arrives at a port of fewer queues than there are workers (tap, pipe, most veths) is decided on by all workers of --cores, flow by
+    /// flow: the worker that has the port hands it over, flows in order. Worth it where deciding costs more than the port
+    #[arg(long)]
+    steer: bool,
     /// Addresses that the MAC table holds, up to 1048576 [default: 8192]
     #[arg(long, value_name = "N")]
     table_size: Option<usize>,
@@ -205,6 +211,7 @@ fn config(args: &Args) -> Result<Config, String> {
         config.cores = linerate_console::cores::list_of(list)?;
     }
     config.queues = args.queues.or(config.queues);
+    config.steer |= args.steer;
     config.table_size = args.table_size.or(config.table_size);
     config.ageing = args.ageing.clone().map(SettingValue).or(config.ageing);
     config.ports_max = args.ports_max.or(config.ports_max);

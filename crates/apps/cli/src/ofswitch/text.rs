@@ -6,7 +6,7 @@ use linerate_ofswitch::document::{
 };
 use linerate_report::units::{count, nanoseconds, pps};
 
-use crate::switch::text::{head, own_losses, port_queues, table, worker_table};
+use crate::switch::text::{WorkerRow, head, own_losses, port_queues, table, worker_table};
 
 /// Flow entries by table.
 pub fn flows(bridge: &str, flows: &[FlowDocument]) -> String {
@@ -286,9 +286,11 @@ pub fn account(snapshot: &Snapshot) -> String {
 
 /// What each worker received, sent and handed over.
 pub fn workers(snapshot: &Snapshot) -> String {
-    worker_table(snapshot.workers.iter().map(|worker| {
-        let counts = [worker.received, worker.sent, worker.handed_over, worker.handed_in];
-        (&worker.worker, counts, &worker.ports[..])
+    worker_table(snapshot.workers.iter().map(|worker| WorkerRow {
+        worker: &worker.worker,
+        counts: [worker.received, worker.sent, worker.handed_over, worker.handed_in],
+        steered: [worker.steered_out, worker.steered_in],
+        ports: &worker.ports,
     }))
 }
 

@@ -173,23 +173,42 @@ pub fn stats(snapshot: &Snapshot) -> String {
 
 /// What each worker did.
 pub fn workers(snapshot: &Snapshot) -> String {
-    worker_table(snapshot.workers.iter().map(|worker| {
-        let counts = [worker.received, worker.sent, worker.handed_over, worker.handed_in];
-        (&worker.worker, counts, &worker.ports[..])
+    worker_table(snapshot.workers.iter().map(|worker| WorkerRow {
+        worker: &worker.worker,
+        counts: [worker.received, worker.sent, worker.handed_over, worker.handed_in],
+        steered: [worker.steered_out, worker.steered_in],
+        ports: &worker.ports,
     }))
 }
 
-/// A line for each worker: packets received, sent, handed over to others and by others, and its ports.
-pub(crate) fn worker_table<'a>(workers: impl Iterator<Item = (&'a WorkerDocument, [u64; 4], &'a [String])>) -> String {
-    let mut rows = vec![head(&["  core", "received", "sent", "to others", "from others", "CPU ns/packet", "ports"])];
-    rows.extend(workers.map(|(worker, counts, ports)| {
-        let core = worker.core.map_or("-".into(), |core| core.to_string());
+/// A worker in [`worker_table`].
+pub(crate) struct WorkerRow<'a> {
+    pub(crate) worker: &'a WorkerDocument,
+    /// Packets that it decided on, that its ports took, that it handed over to others for their ports, and others to it.
+    pub(crate) counts: [u64; 4],
+    /// Packets that arrived at its ports and that others decided on, and the other way round.
+    pub(crate) steered: [u64; 2],
+    pub(crate) ports: &'a [String],
+}
+
+/// A line for each worker.
+pub(crate) fn worker_table<'a>(workers: impl Iterator<Item = WorkerRow<'a>>) -> String {
+    let workers: Vec<WorkerRow> = workers.collect();
+    let is_steered = workers.iter().any(|row| row.steered != [0; 2]);
+    let steered = if is_steered { &["steered out", "steered in"][..] } else { &[] };
+    let first = ["  core", "received", "sent", "to others", "from others"];
+    let titles = [&first, steered, &["CPU ns/packet", "ports"]].concat();
+    let mut rows = vec![head(&titles)];
+    rows.extend(workers.iter().map(|row| {
+        let core = row.worker.core.map_or("-".into(), |core| core.to_string());
         // Of those that it touched.
-        let packets = counts[0] + counts[3];
-        let each = if packets > 0 { format!("{:.1}", worker.cpu_ns as f64 / packets as f64) } else { "-".into() };
-        [core].into_iter().chain(counts.map(count)).chain([each, ports.join(" ")]).collect()
+        let packets = row.counts[0] + row.counts[3] + row.steered[0];
+        let cpu_ns = row.worker.cpu_ns as f64;
+        let each = if packets > 0 { format!("{:.1}", cpu_ns / packets as f64) } else { "-".into() };
+        let steered = row.steered.iter().filter(|_| is_steered).map(|packets| count(*packets));
+        [core].into_iter().chain(row.counts.map(count)).chain(steered).chain([each, row.ports.join(" ")]).collect()
     }));
-    table(rows, &[0, 1, 2, 3, 4, 5])
+    table(rows, &(0..titles.len() - 1).collect::<Vec<_>>())
 }
 
 /// Addresses.

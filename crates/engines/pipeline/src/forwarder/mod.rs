@@ -86,6 +86,8 @@ struct Core {
     paths: Paths,
     /// By the worker's number of a port.
     bindings: Vec<Option<Binding>>,
+    /// Numbers of the worker that are not the switch's.
+    reserved: Vec<u16>,
     /// Places in `bindings`, by slot.
     by_slot: Vec<u16>,
     packet_ins: RecordSender,
@@ -138,6 +140,7 @@ impl Forwarder {
             relevant: Relevant::ALL,
             paths: Paths::default(),
             bindings: Vec::new(),
+            reserved: Vec::new(),
             by_slot: Vec::new(),
             packet_ins,
             has_packet_ins: false,
@@ -154,19 +157,30 @@ impl Forwarder {
 
     /// The lowest number to which no port is bound: that which a worker gives to its next port.
     pub fn next_index(&self) -> PortIndex {
-        let bindings = &self.core.bindings;
-        PortIndex(bindings.iter().position(Option::is_none).unwrap_or(bindings.len()) as u16)
+        let (bindings, reserved) = (&self.core.bindings, &self.core.reserved);
+        let is_free =
+            |place: &usize| bindings.get(*place).is_none_or(Option::is_none) && !reserved.contains(&(*place as u16));
+        PortIndex((0..usize::from(u16::MAX)).find(is_free).unwrap_or_default() as u16)
     }
 
-    /// The numbers to which ports are bound, rings to other workers included.
+    /// Keeps the lowest number to which no port is bound for something that is not the switch's, for example a ring of
+    /// `linerate_worker::Steered`. [`Datapath::removed`] frees it.
+    pub fn reserve(&mut self) -> PortIndex {
+        let index = self.next_index();
+        self.core.reserved.push(index.0);
+        index
+    }
+
+    /// The numbers to which ports are bound, rings to other workers included, and those that are reserved.
     pub fn bound(&self) -> impl Iterator<Item = PortIndex> + '_ {
         let numbered = self.core.bindings.iter().enumerate();
-        numbered.filter(|(_, binding)| binding.is_some()).map(|(place, _)| PortIndex(place as u16))
+        let bound = numbered.filter(|(_, binding)| binding.is_some()).map(|(place, _)| PortIndex(place as u16));
+        bound.chain(self.core.reserved.iter().map(|place| PortIndex(*place)))
     }
 
     /// Says which port of the switch a port of the worker is. `is_handoff`: the port leads to, or comes from, the worker that has the
-    /// switch's port; packets that arrive by it have been through the tables and are for that port. Returns false if
-    /// the switch has no port with this number.
+    /// switch's port; packets that come from that worker by the former arrived at the port, and are to go through the tables here, and
+    /// packets by the latter have been through the tables and are for the port. Returns false if the switch has no port with this number.
     pub fn bind(&mut self, index: PortIndex, number: PortNumber, is_handoff: bool) -> bool {
         self.core.state = self.core.shared.state(&self.reader.enter());
         self.reader.park();
@@ -187,6 +201,16 @@ impl Forwarder {
         core.bindings[place] = Some(Binding { egress });
         core.by_slot[usize::from(slot)] = index.0;
         true
+    }
+
+    /// True if packets of this port begin with the keys of their tunnels.
+    pub fn has_tunnel_keys(&self, number: PortNumber) -> bool {
+        self.core.state.port_by_number(number).is_some_and(|view| view.tunnel_keys)
+    }
+
+    /// The pool of the queues of its ports.
+    pub fn pool(&self) -> &Pool {
+        &self.core.pool
     }
 
     /// What this worker did, of the account of the switch.
@@ -422,6 +446,10 @@ impl Datapath for Forwarder {
         let view = View { guard: &guard, flows: shared.flows.view(&guard), shared: &shared, state: &state };
         let bound = core.bindings.get(usize::from(from.0)).and_then(Option::as_ref);
         match bound.map(|bound| (bound.egress.slot, bound.egress.is_handoff)) {
+            // The way to the port: what comes from it arrived at the port.
+            Some((slot, true)) if core.by_slot.get(usize::from(slot)) == Some(&from.0) => {
+                core.forward(&view, slot, batch, context.pool);
+            }
             Some((slot, true)) => core.take_over(slot, batch, context.pool),
             Some((slot, false)) => core.forward(&view, slot, batch, context.pool),
             None => core.refuse(DropReason::PortRemoved, None, batch, context.pool),
@@ -480,6 +508,7 @@ impl Datapath for Forwarder {
 
     fn removed(&mut self, port: PortIndex, context: &mut Context<'_>) {
         self.discard(port, DropReason::PortRemoved, context.pool);
+        self.core.reserved.retain(|reserved| *reserved != port.0);
         if let Some(binding) = self.core.bindings.get_mut(usize::from(port.0)).and_then(Option::take)
             && let Some(place) = self.core.by_slot.get_mut(usize::from(binding.egress.slot))
             && *place == port.0

@@ -4,4 +4,5 @@
 mod common;
 mod rounds;
 mod shares;
+mod steering;
 mod threads;

@@ -6,7 +6,7 @@ use crate::common::{Cross, pool};
 use linerate_mem::{Batch, Pool};
 use linerate_port::{Interest, Port, Readiness};
 use linerate_port_pipe::{PipePort, pair};
-use linerate_worker::{Config, Control, Role, Worker};
+use linerate_worker::{Config, Control, HandoffStage, Role, Worker};
 
 /// A worker on a thread between `near` and `far`.
 fn worker(pool: &Pool, near: PipePort, far: PipePort) -> (Worker<Cross>, linerate_worker::Handle<Cross>) {
@@ -181,7 +181,7 @@ fn packets_that_had_arrived_at_the_end_wait_for_a_far_side_that_is_slow() {
     stopped_before(60, 8, Duration::from_millis(50), |_, config| config.drain_input_ns = 1_000_000_000);
 }
 
-const HANDOFF: Role = Role { receives: true, forgives: false, handoff: true };
+const HANDOFF: Role = Role { receives: true, forgives: false, handoff: Some(HandoffStage::Leaving) };
 
 /// A worker whose datapath moves packets between port 0 and the ring: out by port 1, in by port 2.
 fn joined(pool: &Pool, ports: [(PipePort, Role); 3]) -> Worker<Cross> {
