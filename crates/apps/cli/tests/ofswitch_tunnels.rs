@@ -154,6 +154,9 @@ fn entries_choose_among_vxlan_devices_of_the_kernel() {
     // The outer packets are longer than the MTU of their way.
     site.pings("10.0.0.2", 4000);
     transfers(&site.near, &site.far, "10.0.1.2");
+    // The far kernel hands over many segments in one, for a network card to cut.
+    let drops = Run::start("ofswitch ctl --name tunnel-kernel drops").end().stdout;
+    assert!(!drops.contains("too-long"), "{drops}");
     drop(switch);
     // A port with one key.
     let switch = Run::start_in(

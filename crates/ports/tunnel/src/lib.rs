@@ -16,6 +16,8 @@
 //! | `port=N` | the UDP port of VXLAN at both ends, 4789 |
 //! | `mtu=BYTES` | longest IP packet inside, 1500; the kernel cuts longer outer packets into fragments |
 //!
+//! A kernel on the same host hands over TCP segments that it joined for a network card to cut; they are cut here, because nothing says where.
+//!
 //! Needs CAP_NET_RAW. Network cards must not join received packets of GRE: `ethtool -K eth0 gro off`.
 
 mod encapsulation;

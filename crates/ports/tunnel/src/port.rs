@@ -2,11 +2,15 @@
 
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use linerate_mem::{Batch, Pool, Scattered, Span, Written};
-use linerate_port::{Caps, Drops, Interest, Port, PortError, Readiness, Stats, checksum_of, complete_checksums};
+use linerate_port::{
+    Caps, Drops, Interest, Port, PortError, Readiness, Stats, TUNNEL_KEY_BYTES, checksum_of, complete_checksums,
+};
 use linerate_sys::poll::{PollFor, poll};
+use linerate_wire::Segments;
 
 use crate::encapsulation::{Encapsulation, HEADER_BYTES_MAX, Refused};
 use crate::sys;
@@ -15,6 +19,8 @@ use crate::sys;
 pub(crate) const FRAGS_MAX: usize = 64;
 /// Bytes of an Ethernet header.
 const ETHERNET_BYTES: usize = 14;
+/// Bytes of two VLAN tags, which come on top of an MTU.
+const TAGS_BYTES: usize = 8;
 /// Bytes of the longest IP packet.
 const IP_BYTES_MAX: usize = 65_535;
 /// Packets that one call reads, those of others included.
@@ -30,8 +36,12 @@ pub struct TunnelPort {
     encapsulation: Encapsulation,
     /// Where a packet goes on that is longer than a frame.
     spill: Box<[u8]>,
-    /// An inner packet that is longer than a frame, as long as the batch or the pool has no room for it.
+    /// An inner packet that is longer than a frame or than the MTU, as long as the batch or the pool has no room for it.
     long: Vec<u8>,
+    /// The part of it that is handed out next.
+    next: Range<usize>,
+    /// What cuts it, if it is several in one: a kernel on this host hands over what it left to a network card to cut.
+    segments: Option<Segments>,
     stats: Stats,
     malformed: u64,
     too_long: u64,
@@ -66,6 +76,8 @@ impl TunnelPort {
             encapsulation,
             spill: vec![0; IP_BYTES_MAX].into(),
             long: Vec::new(),
+            next: 0..0,
+            segments: None,
             stats: Stats::default(),
             malformed: 0,
             too_long: 0,
@@ -76,6 +88,7 @@ impl TunnelPort {
 
     /// Reads one packet into a frame of the batch.
     fn read(&mut self, batch: &mut Batch) -> io::Result<ReadResult> {
+        let most = self.caps.frame_len_max + TAGS_BYTES;
         let TunnelPort { pool, socket, encapsulation, spill, long, malformed, .. } = self;
         let (mut outcome, mut start, prefix) = (Ok(ReadResult::End), 0, encapsulation.prefix_bytes());
         let mut unwrap = |packet: &mut [u8]| match encapsulation.unwrap(packet) {
@@ -91,6 +104,11 @@ impl TunnelPort {
                 Ok(len) if len <= room => {
                     outcome = Ok(ReadResult::Nothing);
                     start = unwrap(&mut frame[..len])?;
+                    if len - start > most {
+                        long.extend_from_slice(&frame[start..len]);
+                        (outcome, start) = (Ok(ReadResult::Long), 0);
+                        return None;
+                    }
                     // A peer on the same host may have left it to a network card that is not there.
                     let inner = frame.get(start + prefix..len).unwrap_or_default();
                     return Some(Written { len, checksum: checksum_of(inner), ..Written::default() });
@@ -98,7 +116,14 @@ impl TunnelPort {
                 Ok(len) => {
                     long.extend_from_slice(frame);
                     long.extend_from_slice(&spill[..len - room]);
-                    outcome = Ok(ReadResult::Long);
+                    outcome = Ok(ReadResult::Nothing);
+                    match unwrap(long) {
+                        Some(start) => {
+                            long.drain(..start);
+                            outcome = Ok(ReadResult::Long);
+                        }
+                        None => long.clear(),
+                    }
                 }
                 Err(error) => outcome = Err(error),
             }
@@ -111,27 +136,56 @@ impl TunnelPort {
             return Ok(ReadResult::Packet);
         }
         if let Ok(ReadResult::Long) = outcome {
-            match unwrap(long) {
-                Some(start) => _ = long.drain(..start),
-                None => {
-                    long.clear();
-                    outcome = Ok(ReadResult::Nothing);
-                }
-            }
+            self.begin_long();
         }
         outcome
     }
 
-    /// Hands out the packet that was too long for a frame; false when it has to wait.
-    fn hand_out_long(&mut self, batch: &mut Batch) -> bool {
-        match self.pool.scatter_bytes(batch, &self.long, 0) {
-            Scattered::NotNow => return false,
-            Scattered::TooLong => self.too_long += 1,
-            Scattered::Done => {
-                self.stats.rx_packets += 1;
-                self.stats.rx_bytes += self.long.len() as u64;
+    /// Begins to hand out a long packet. One of TCP that is longer than the tunnel's MTU is several in one, and is cut; where does not
+    /// matter to TCP.
+    fn begin_long(&mut self) {
+        self.next = 0..self.long.len();
+        if self.long.len() > self.caps.frame_len_max + TAGS_BYTES {
+            let prefix = self.encapsulation.prefix_bytes();
+            let inner = self.long.get(prefix..).unwrap_or_default();
+            // The longest packet has a VLAN tag, for which the port behind may have no room.
+            let most = self.caps.frame_len_max.saturating_sub(prefix + TAGS_BYTES / 2);
+            self.segments = Segments::fitting(inner, most);
+            if self.segments.is_some() {
+                self.next = self.next_segment();
             }
         }
+    }
+
+    /// The next part of a packet that is cut, with the key that is in front of the whole; an empty one if there is none.
+    fn next_segment(&mut self) -> Range<usize> {
+        let prefix = self.encapsulation.prefix_bytes();
+        let (Some(segments), Some((key, inner))) = (&mut self.segments, self.long.split_at_mut_checked(prefix)) else {
+            return 0..0;
+        };
+        let mut kept = [0; TUNNEL_KEY_BYTES];
+        kept[..prefix].copy_from_slice(key);
+        let Some(range) = segments.next(inner) else { return 0..0 };
+        // It takes the place of data of the segment before.
+        self.long[range.start..range.start + prefix].copy_from_slice(&kept[..prefix]);
+        range.start..range.end + prefix
+    }
+
+    /// Hands out what is in `long`; false when it has to wait.
+    fn hand_out_long(&mut self, batch: &mut Batch) -> bool {
+        while !self.next.is_empty() {
+            let part = &self.long[self.next.clone()];
+            match self.pool.scatter_bytes(batch, part, 0) {
+                Scattered::NotNow => return false,
+                Scattered::TooLong => self.too_long += 1,
+                Scattered::Done => {
+                    self.stats.rx_packets += 1;
+                    self.stats.rx_bytes += part.len() as u64;
+                }
+            }
+            self.next = self.next_segment();
+        }
+        self.segments = None;
         self.long.clear();
         true
     }
