@@ -61,6 +61,12 @@ impl OwnershipTable {
         self.at_end = Some(Box::new(give_back));
     }
 
+    /// True for a frame that is loaned: no slot of this process names it.
+    #[inline]
+    pub fn is_loaned(&self, frame: u32) -> bool {
+        self.notes.get(frame as usize).is_some_and(|note| *note != 0)
+    }
+
     /// Number of frames that are loaned.
     pub fn loaned(&self) -> usize {
         self.loaned

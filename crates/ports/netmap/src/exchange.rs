@@ -42,6 +42,11 @@ impl Exchange {
         (extra.memory == memory).then(|| pool.ownership().map(|table| Exchange { table: Arc::clone(table) })).flatten()
     }
 
+    /// True for a buffer that is not this process's, so that a copy from or to it meets no frame of the pool.
+    pub(crate) fn is_elsewhere(&self, buffer: u32) -> bool {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner).is_loaned(buffer)
+    }
+
     /// Takes the packets at the head of a receive ring, whole ones, as many as there are and as there are free frames and room for, up to
     /// [`AT_ONCE`] slots. The slots are the kernel's again, with other buffers, once the caller has released them.
     ///

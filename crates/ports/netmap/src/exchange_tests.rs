@@ -220,6 +220,25 @@ fn a_buffer_that_the_ring_cannot_have_closes_the_port() {
     }
 }
 
+#[test]
+fn nothing_is_copied_from_or_to_a_frame_of_this_process() {
+    let kernel = Kernel::new();
+    let (mut pool, mut receiver, mut sender) = kernel.open();
+    // Two slots, and room for one: it would be copied.
+    let mut batch = Batch::new(&pool, 1);
+    kernel.receive.set_slot(0, SlotWord { buffer: FIRST_EXTRA, len: 60, flags: MORE_FRAGMENTS });
+    kernel.receive.set_slot(1, SlotWord { buffer: 3, len: 60, flags: 0 });
+    kernel.set_tail(RECEIVE, 2);
+    receiver.ring.look().unwrap();
+    assert!(receiver.receive(&mut batch, &mut pool).is_err() && batch.is_empty());
+    assert!(pool.append(&mut batch, &[7; 60], 0));
+    kernel.transmit.set_slot(0, SlotWord { buffer: FIRST_EXTRA + 1, len: 0, flags: 0 });
+    kernel.set_tail(TRANSMIT, 5);
+    sender.ring.look().unwrap();
+    assert!(sender.transmit(&mut batch, &mut pool).is_err());
+    assert_eq!((batch.len(), batch.packet(0), pool.available()), (1, &[7; 60][..], 7));
+}
+
 proptest! {
     /// Whatever stands in the rings, a call ends, no frame is lost, and none is given back twice.
     #[test]

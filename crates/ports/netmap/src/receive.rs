@@ -141,6 +141,11 @@ impl Receiver {
             return Ok(Some(0));
         }
         let ring = &self.ring;
+        if let Some(exchange) = &self.exchange
+            && let Some(place) = words.iter().position(|word| !exchange.is_elsewhere(word.buffer))
+        {
+            return Err(wrong_slot(ring, ring.after(ring.head(), place as u32), words[place]));
+        }
         let (mut slot, mut done, mut wrong) = (0, 0, None);
         let scattered = pool.scatter(batch, len, 0, |mut to| {
             // Frames and slots have borders of their own.

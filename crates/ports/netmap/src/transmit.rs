@@ -136,7 +136,8 @@ impl Sender {
     fn put_slot(&mut self, index: u32, bytes: &[u8], more: bool) -> Result<(), Corrupt> {
         let memory = &self.ring.memory;
         let SlotWord { buffer, .. } = memory.slot(index);
-        if !memory.write(buffer, 0, bytes) {
+        let is_own = self.exchange.as_ref().is_some_and(|exchange| !exchange.is_elsewhere(buffer));
+        if is_own || !memory.write(buffer, 0, bytes) {
             return Err(wrong_buffer(index, buffer));
         }
         memory.set_offset(index, 0);

@@ -262,23 +262,35 @@ impl RingMemory {
         Some(unsafe { self.area.base.add(self.buffers + buffer as usize * self.buffer_bytes + offset as usize) })
     }
 
-    /// Copies bytes of a buffer into all of `to`; false if they are not inside it.
+    /// Copies bytes of a buffer into all of `to`; false if they are not inside it, or overlap with `to`.
     #[inline]
     pub(crate) fn read(&self, buffer: u32, offset: u64, to: &mut [u8]) -> bool {
         let Some(from) = self.bytes(buffer, offset, to.len()) else { return false };
-        // SAFETY: both ranges were checked, and a slice of this process never lies in the area.
+        if overlap(from.as_ptr(), to.as_ptr(), to.len()) {
+            return false;
+        }
+        // SAFETY: both ranges were checked, and do not overlap.
         unsafe { copy(from.as_ptr(), to.as_mut_ptr(), to.len()) };
         true
     }
 
-    /// Copies all of `from` into a buffer; false if it does not fit there.
+    /// Copies all of `from` into a buffer; false if it does not fit there, or overlaps with it.
     #[inline]
     pub(crate) fn write(&self, buffer: u32, offset: u64, from: &[u8]) -> bool {
         let Some(to) = self.bytes(buffer, offset, from.len()) else { return false };
-        // SAFETY: both ranges were checked, and a slice of this process never lies in the area.
+        if overlap(to.as_ptr(), from.as_ptr(), from.len()) {
+            return false;
+        }
+        // SAFETY: both ranges were checked, and do not overlap.
         unsafe { copy(from.as_ptr(), to.as_ptr(), from.len()) };
         true
     }
+}
+
+/// True if two ranges of `len` bytes share some, as a frame of a pool that is made of the area does with its own buffer.
+#[inline]
+fn overlap(one: *const u8, other: *const u8, len: usize) -> bool {
+    one.addr().abs_diff(other.addr()) < len
 }
 
 /// Copies `len` bytes. Short packets, for which time counts, go in pieces of 16 bytes of which the last ones overlap.
