@@ -87,3 +87,27 @@ impl Note {
         let _ = std::fs::remove_file(&self.path);
     }
 }
+
+impl Drop for Note {
+    /// Closing the file would not unlock it as long as a process that was forked meanwhile, and has not begun its own program, has it, too.
+    fn drop(&mut self) {
+        let _ = self.file.unlock();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_that_was_let_go_can_be_had_although_a_copy_of_its_file_is_open() {
+        let folder = tempfile::tempdir().unwrap();
+        let note = Note::make(folder.path(), "one").unwrap();
+        assert_eq!(Note::find(folder.path(), "one").unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        // As a forked process has one.
+        let copy = note.file.try_clone().unwrap();
+        drop(note);
+        assert!(Note::find(folder.path(), "one").is_ok());
+        drop(copy);
+    }
+}
