@@ -1,12 +1,11 @@
 #!/bin/sh
 # `netmap:` ports beside netmap's own pkt-gen, in a user-mode Linux with netmap (docs/netmap.md): packets a second, and the ratio of each pair.
 #     benches/netmap.sh FOLDER [PAIRS [PACKETS [ROW...]]]          5 pairs of runs of 20,000,000 packets of each row, in turn
-# Rows: vale-tx (nobody receives), vale-rx, pipe-tx, pipe-rx, veth-tx, veth-rx; and bridge-60, bridge-1514: `linerate bridge` between two pipes with
-# `zerocopy`, beside the same without. In tx rows the sender changes and netmap's pkt-gen receives, in rx rows the receiver changes and netmap's
-# pkt-gen sends; what is counted is what the one that changes says. Each pair begins with the other one.
+# Rows: vale-tx (nobody receives), vale-rx, pipe-tx, pipe-rx, veth-tx, veth-rx. In tx rows the sender changes and netmap's pkt-gen receives, in rx rows the receiver changes and netmap's
+# pkt-gen sends; a rate is what the one that changes counts in the sender's time. Each pair begins with the other one. Calls take 512 packets.
 # FOLDER is what crates/ports/netmap/uml/build.sh made. Wants python3. Builds nothing: cargo build --release -p linerate
 set -eu
-[ $# -ge 1 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# -ge 1 ] || { sed -n '2,6s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 folder=$(realpath "$1")
 shift
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -18,25 +17,24 @@ import re, statistics, subprocess, sys, time
 
 folder, linerate = sys.argv[1:3]
 pairs, packets = int((sys.argv[3:] or [5])[0]), int((sys.argv[4:] or [20_000_000])[0])
-ROWS = ['vale-tx', 'vale-rx', 'pipe-tx', 'pipe-rx', 'veth-tx', 'veth-rx', 'bridge-60', 'bridge-1514']
+ROWS = ['vale-tx', 'vale-rx', 'pipe-tx', 'pipe-rx', 'veth-tx', 'veth-rx']
 rows = sys.argv[5:] or ROWS
-SCALE = {'': 1, 'K': 1e3, 'M': 1e6, 'G': 1e9}
 
 
 def start(ours, port, *arguments):
     command = [linerate, 'pkt-gen'] if ours else [folder + '/pkt-gen']
     # A port of a switch has netmap's name in netmap's pkt-gen.
     name = port if not ours and port.startswith('vale') else 'netmap:' + port
-    return subprocess.Popen([*command, '-i', name, '-w', '1', *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return subprocess.Popen([*command, '-i', name, '-w', '1', '-b', '512', *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
-def speed(process):
-    """Packets a second that a pkt-gen says at its end, of either kind."""
+def total(process):
+    """Packets and seconds that a pkt-gen says at its end, of either kind."""
     text = process.communicate()[0]
-    found = re.findall(r'Speed: ([0-9.]+) ([KMG]?)pps', text)
+    found = re.search(r'(?:Sent|Received) (\d+) packets .* in ([0-9.]+) seconds', text)
     if not found:
-        sys.exit('no speed in:\n' + text[-2000:])
-    return float(found[-1][0]) * SCALE[found[-1][1]]
+        sys.exit('no total in:\n' + text[-2000:])
+    return int(found[1]), float(found[2])
 
 
 PORTS = {'vale': ('vale0:r', 'vale0:s'), 'pipe': ('lr{1', 'lr}1'), 'veth': ('near', 'far')}
@@ -46,26 +44,13 @@ def measure(row, ours):
     (receiver, sender), sends = PORTS[row[:4]], row.endswith('tx')
     tx = ['-f', 'tx', '-n', str(packets)]
     if row == 'vale-tx':
-        return speed(start(ours, sender, *tx))
+        count, seconds = total(start(ours, sender, *tx))
+        return count / seconds
     receiving = start(ours and not sends, receiver, '-f', 'rx', '-W')
     time.sleep(1.5)
     sending = start(ours and sends, sender, *tx)
-    sent, received = speed(sending), speed(receiving)
-    return sent if sends else received
-
-
-def bridge(length, ours):
-    own = ',zerocopy' if ours else ''
-    bridging = subprocess.Popen([linerate, 'bridge', f'netmap:lra}}1{own}', f'netmap:lra}}2{own}'],
-                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    time.sleep(1)
-    receiving = start(False, 'lra{2', '-f', 'rx', '-W')
-    time.sleep(1.5)
-    start(False, 'lra{1', '-f', 'tx', '-n', str(packets // 2), '-l', length).communicate()
-    received = speed(receiving)
-    bridging.terminate()
-    bridging.wait()
-    return received
+    (sent, seconds), (received, _) = total(sending), total(receiving)
+    return (sent if sends else received) / seconds
 
 
 subprocess.run('ip link add near type veth peer name far && ip link set near up && ip link set far up', shell=True, check=True)
@@ -74,7 +59,7 @@ for row in rows:
     ours, beside = [], []
     for pair in range(pairs):
         for side in ([ours, beside] if pair % 2 else [beside, ours]):
-            side.append(bridge(row[7:], side is ours) if row.startswith('bridge') else measure(row, side is ours))
+            side.append(measure(row, side is ours))
     ratios = sorted(one / other for one, other in zip(ours, beside))
     print(row.ljust(13) + f'{ratios[0]:.2f} / {statistics.median(ratios):.2f} / {ratios[-1]:.2f}'.ljust(28)
           + f'{statistics.median(ours) / 1e6:.2f}, {statistics.median(beside) / 1e6:.2f}', flush=True)
