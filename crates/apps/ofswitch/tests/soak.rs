@@ -77,7 +77,8 @@ fn come_and_go(listener: &TcpListener, stopping: &AtomicBool) {
             encode(&mut bytes, 7, &some_change(&mut random)).unwrap();
         }
         encode(&mut bytes, 8, &Message::BarrierRequest).unwrap();
-        bytes.truncate(bytes.len() - random.below(30) as usize);
+        // Without a change there are fewer bytes than may be cut off.
+        bytes.truncate(bytes.len().saturating_sub(random.below(30) as usize));
         // The switch may be ending.
         let _ = stream.write_all(&bytes);
         std::thread::sleep(Duration::from_millis(random.below(100)));
