@@ -8,6 +8,7 @@ use linerate_control::{
     Connection, ControlError, Instance, PoolShape, PortManager, RuntimeDir, Setup, StartError, refused,
 };
 use linerate_mem::Pool;
+use linerate_ofswitch_loop::SteeredForwarder;
 use linerate_openflow::{SwitchConfig, SwitchDescription};
 use linerate_pipeline::{Switch, SwitchOptions};
 use linerate_port::{Context, Datapath, PortIndex};
@@ -25,7 +26,6 @@ use crate::show;
 use crate::state::{Parts, State};
 use crate::target::ListenAddress;
 use crate::tls::TlsConfigs;
-use linerate_ofswitch_loop::SteeredForwarder;
 
 /// Most ports of a switch that was not told, beside those it starts with.
 const PORTS_MORE: usize = 8;

@@ -1,6 +1,7 @@
 //! The OpenFlow switch under control: its ports, its controllers, its requests.
 
 use linerate_control::{ControlError, Handoff, PortConfig, PortManager, Service, Settings, read_command};
+use linerate_ofswitch_loop::SteeredForwarder;
 use linerate_openflow::PortNumber;
 use linerate_pipeline::PortSettings;
 use linerate_port::{Caps, LinkState, PortIndex};
@@ -13,7 +14,6 @@ use crate::request::Request;
 use crate::settings::port_settings;
 use crate::state::State;
 use crate::{apply, show, steering, trace};
-use linerate_ofswitch_loop::SteeredForwarder;
 
 /// An OpenFlow switch under `linerate-control`.
 pub(crate) struct OfService(pub(crate) State);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use linerate_control::{ControlError, PortManager, Service, View, add_port_stats, port_documents, worker_document};
 use linerate_measure::CoarseHistogram;
+use linerate_ofswitch_loop::SteeredForwarder;
 use linerate_openflow::text::{flow_text, group_text, instructions_text, lagopus_flow_line, match_text, meter_text};
 use linerate_openflow::{
     FlowFilter, FlowStats, Fragments, GROUP_ALL, GROUP_ANY, GroupMod, METER_ALL, Match, MeterMod, MultipartReply,
@@ -23,7 +24,6 @@ use crate::document::{
 };
 use crate::request::What;
 use crate::state::{Items, State};
-use linerate_ofswitch_loop::SteeredForwarder;
 
 /// All entries of all tables.
 const ALL_FLOWS: FlowFilter = FlowFilter {

@@ -29,15 +29,8 @@ pub(crate) fn add_handoff(
         Handoff::ToPort | Handoff::ForPort => bind(path, number, true)?,
         Handoff::ToWorker(_) | Handoff::FromWorker => path.reserve(),
     };
-    match handoff {
-        Handoff::ToPort => path.note_port(index, name, prefix(path, number)),
-        Handoff::ForPort => {}
-        Handoff::ToWorker(worker) => {
-            let pool = path.pool().clone();
-            path.note_ring_to(index, name, worker, &pool);
-        }
-        Handoff::FromWorker => path.note_ring_from(index, name),
-    }
+    let (prefix, pool) = (prefix(path, number), path.pool().clone());
+    handoff.note(path, index, name, prefix, &pool);
     Ok(index)
 }
 

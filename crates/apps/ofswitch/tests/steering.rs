@@ -3,7 +3,6 @@
 use super::common;
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{Station, ask, snapshot, start_in, wait_until};
 use linerate_control::Command;
@@ -12,6 +11,7 @@ use linerate_ofswitch::document::OfWorkerDocument;
 use linerate_ofswitch::request::{Change, Request};
 use linerate_ofswitch::{Config, Running};
 use linerate_sys::affinity;
+use linerate_testkit::under_load;
 use linerate_wire::flow_entry;
 
 const FLOWS: u16 = 64;
@@ -117,27 +117,17 @@ fn nothing_that_is_on_its_way_between_workers_is_lost_at_the_end() {
         let test = format!("ofse{round}");
         let running = steering(folder.path(), &test, 2);
         let [mut a, mut b] = [1, 2].map(|number| Station::join(&running, &test, number));
-        let stop = AtomicBool::new(false);
-        let last = std::thread::scope(|scope| {
-            let sender = scope.spawn(|| {
-                let mut sent = 0;
-                while !stop.load(Ordering::Relaxed) {
-                    sent += send(&mut a, sent, 64);
-                }
-                a
-            });
-            let receiver = scope.spawn(|| {
-                while !stop.load(Ordering::Relaxed) {
-                    b.receive();
-                }
-                b
-            });
-            std::thread::sleep(std::time::Duration::from_millis(20));
-            let ended = running.stop().unwrap();
-            stop.store(true, Ordering::Relaxed);
-            drop((sender.join().unwrap(), receiver.join().unwrap()));
-            ended.snapshot
-        });
+        let mut sent = 0;
+        let load = || sent += send(&mut a, sent, 64);
+        let last = under_load(
+            load,
+            || _ = b.receive(),
+            || {
+                wait_until("packets are steered", || sum(&snapshot(&running).workers, |worker| worker.steered_out) > 0);
+                running.stop().unwrap().snapshot
+            },
+        );
+        drop((a, b));
         assert_eq!((&last.totals.unbalanced, last.totals.waiting), (&None, 0));
         let arrived: u64 = last.ports.iter().flat_map(|port| &port.queues).map(|queue| queue.received).sum();
         assert_eq!(last.totals.received, arrived, "what ports received went through the tables");

@@ -40,15 +40,8 @@ impl Service for L2Service {
             Handoff::ForPort => switch.add_ring_from_worker(&name),
             Handoff::ToWorker(_) | Handoff::FromWorker => switch.reserve(),
         };
-        match handoff {
-            Handoff::ToPort => switch.note_port(index, &name, 0),
-            Handoff::ForPort => {}
-            Handoff::ToWorker(worker) => {
-                let pool = switch.pool().clone();
-                switch.note_ring_to(index, &name, worker, &pool);
-            }
-            Handoff::FromWorker => switch.note_ring_from(index, &name),
-        }
+        let pool = switch.pool().clone();
+        handoff.note(switch, index, &name, 0, &pool);
         Ok(index)
     }
 

@@ -4,7 +4,6 @@ use super::common;
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{Station, ask, snapshot, start_in, wait_until};
 use linerate_control::{Command, SettingValue};
@@ -14,6 +13,7 @@ use linerate_switch::document::Snapshot;
 use linerate_switch::request::Request;
 use linerate_switch::{Options, Running, start};
 use linerate_sys::affinity;
+use linerate_testkit::under_load;
 use linerate_wire::flow_entry;
 
 const FLOWS: u16 = 64;
@@ -152,27 +152,19 @@ fn nothing_that_is_on_its_way_between_workers_is_lost_at_the_end() {
         let join = |name: &str| Station::join(&running, &format!("se{round}-{name}"), name.as_bytes()[0]);
         let [mut a, mut b] = ["a", "b"].map(join);
         learn(&running, [&mut a, &mut b]);
-        let stop = AtomicBool::new(false);
-        let last = std::thread::scope(|scope| {
-            let sender = scope.spawn(|| {
-                let mut sent = 0;
-                while !stop.load(Ordering::Relaxed) {
-                    sent += send(&mut a, sent, 64);
-                }
-                a
-            });
-            let receiver = scope.spawn(|| {
-                while !stop.load(Ordering::Relaxed) {
-                    b.receive();
-                }
-                b
-            });
-            std::thread::sleep(std::time::Duration::from_millis(20));
-            let ended = running.stop().unwrap();
-            stop.store(true, Ordering::Relaxed);
-            drop((sender.join().unwrap(), receiver.join().unwrap()));
-            ended.snapshot
-        });
+        let mut sent = 0;
+        let load = || sent += send(&mut a, sent, 64);
+        let last = under_load(
+            load,
+            || _ = b.receive(),
+            || {
+                wait_until("packets are steered", || {
+                    snapshot(&running).workers.iter().any(|worker| worker.steered_out > 0)
+                });
+                running.stop().unwrap().snapshot
+            },
+        );
+        drop((a, b));
         assert_eq!(last.totals.unbalanced, None);
         let arrived: u64 = last.ports.iter().flat_map(|port| &port.queues).map(|queue| queue.received).sum();
         assert_eq!(last.totals.received, arrived, "what ports received, the switch decided on");

@@ -13,6 +13,7 @@
 //! child.rs     this test binary again, as a process to be killed        rings.rs   links between threads, by rings
 //! memory.rs    what a process takes                        skip.rs     which errors skip a test
 //! segments.rs  TCP segments that a port may hand over many at a time
+//! load.rs      load beside a test
 //! ```
 //! A port that takes the contract seriously has no luck to rely on: nothing here depends on timing, except that a packet that
 //! does not arrive within [`Facts::patience`] counts as lost.
@@ -21,6 +22,7 @@
 mod checks;
 pub mod child;
 mod harness;
+mod load;
 pub mod memory;
 mod outcome;
 mod packets;
@@ -33,6 +35,7 @@ mod skip;
 
 pub use checks::check_names;
 pub use harness::{Disturbance, Facts, Harness, Hit, Link, Reopen};
+pub use load::under_load;
 pub use outcome::Outcome;
 pub use probe::{ProbePort, ReceiveProbe, SendProbe};
 pub use report::{Line, Report, check_all, run_all, run_check};

@@ -8,7 +8,7 @@
 //! closed. A table in private memory says which buffers are this process's (`OwnershipTable`), so that no buffer is in two places, whatever
 //! stands in the rings. A process that is killed leaves its buffers taken until nobody uses the area any more; netmap resets it then.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use linerate_mem::{Batch, InvalidFrame, LOANED, OwnershipTable, Pool, SlotFields};
 
@@ -42,9 +42,9 @@ impl Exchange {
         (extra.memory == memory).then(|| pool.ownership().map(|table| Exchange { table: Arc::clone(table) })).flatten()
     }
 
-    /// True for a buffer that is not this process's, so that a copy from or to it meets no frame of the pool.
-    pub(crate) fn is_elsewhere(&self, buffer: u32) -> bool {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner).is_loaned(buffer)
+    /// Which frames are this process's: bytes are copied from and to buffers of others alone.
+    pub(crate) fn table(&self) -> MutexGuard<'_, OwnershipTable> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes the packets at the head of a receive ring, whole ones, as many as there are and as there are free frames and room for, up to
@@ -59,7 +59,7 @@ impl Exchange {
         if found.slots == 0 {
             return Ok(found);
         }
-        let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut table = self.table();
         let mut free = [0; AT_ONCE];
         let frames = table.export_free(pool, found.slots as usize, ON_THE_WAY, |frames| copied(&mut free, frames));
         let (mut moved, before) = (Moved::default(), batch.len());
@@ -103,7 +103,7 @@ impl Exchange {
     ) -> Result<Moved, Corrupt> {
         let most = AT_ONCE.min(ring.available() as usize);
         let mut moved = Moved::default();
-        let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut table = self.table();
         table.export(
             batch,
             most,

@@ -10,15 +10,13 @@ use crate::abi::{BUFFER_CHANGED, MORE_FRAGMENTS, SlotWord, interface, ring};
 use crate::exchange::Exchange;
 use crate::receive::Receiver;
 use crate::ring::Ring;
+use crate::ring_tests::{BUFFER, BUFFERS, HEADER, SLOTS, lay_ring};
 use crate::sys::{Area, ExtraBuffers, RingMemory};
 use crate::transmit::Sender;
 
-const BUFFER: usize = 2048;
-const SLOTS: u32 = 8;
-/// Places: the interface header at 0, the receive ring, the transmit ring, and buffer 0 behind them.
-const RECEIVE: usize = 128;
+/// Places: the interface header at 0, the receive ring, the transmit ring, and the buffers behind them.
+const RECEIVE: usize = HEADER;
 const TRANSMIT: usize = 512;
-const BUFFERS: usize = 1024;
 /// Buffers 2 to 9 are those of the receive ring, 10 to 17 of the transmit ring, and 18 to 25 the extra ones.
 const FIRST_EXTRA: u32 = 18;
 const COUNT: u32 = 26;
@@ -32,13 +30,7 @@ struct Kernel {
 impl Kernel {
     fn new() -> Kernel {
         let area = Arc::new(Area::fake((BUFFERS + COUNT as usize * BUFFER) / 8));
-        for header in [RECEIVE, TRANSMIT] {
-            area.poke(header + ring::BUFFERS, (BUFFERS - header) as u64);
-            area.poke_u32(header + ring::SLOTS, SLOTS);
-            area.poke_u32(header + ring::BUFFER_BYTES, BUFFER as u32);
-        }
-        let memory = |header| RingMemory::new(&area, header).unwrap();
-        let kernel = Kernel { receive: memory(RECEIVE), transmit: memory(TRANSMIT), area };
+        let kernel = Kernel { receive: lay_ring(&area, RECEIVE), transmit: lay_ring(&area, TRANSMIT), area };
         for index in 0..SLOTS {
             kernel.receive.set_slot(index, SlotWord { buffer: 2 + index, len: 0, flags: 0 });
             kernel.transmit.set_slot(index, SlotWord { buffer: 10 + index, len: 0, flags: 0 });

@@ -141,10 +141,12 @@ impl Receiver {
             return Ok(Some(0));
         }
         let ring = &self.ring;
-        if let Some(exchange) = &self.exchange
-            && let Some(place) = words.iter().position(|word| !exchange.is_elsewhere(word.buffer))
-        {
-            return Err(wrong_slot(ring, ring.after(ring.head(), place as u32), words[place]));
+        if let Some(exchange) = &self.exchange {
+            // A frame of the pool could be what is copied.
+            let table = exchange.table();
+            if let Some((place, word)) = (0..).zip(words).find(|(_, word)| !table.is_loaned(word.buffer)) {
+                return Err(wrong_slot(ring, ring.after(ring.head(), place), *word));
+            }
         }
         let (mut slot, mut done, mut wrong) = (0, 0, None);
         let scattered = pool.scatter(batch, len, 0, |mut to| {

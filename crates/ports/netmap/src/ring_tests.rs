@@ -12,12 +12,20 @@ use crate::ring::Ring;
 use crate::sys::{Area, RingMemory};
 use crate::transmit::Sender;
 
-const BUFFER: usize = 2048;
-const SLOTS: u32 = 8;
+pub(crate) const BUFFER: usize = 2048;
+pub(crate) const SLOTS: u32 = 8;
 /// Places: the ring, and buffer 0 behind it; buffers 2 to 9 are those of its slots.
-const HEADER: usize = 128;
-const BUFFERS: usize = 1024;
+pub(crate) const HEADER: usize = 128;
+pub(crate) const BUFFERS: usize = 1024;
 const BUFFER_COUNT: usize = 10;
+
+/// Makes a ring at byte `header` of an area.
+pub(crate) fn lay_ring(area: &Arc<Area>, header: usize) -> RingMemory {
+    area.poke(header + ring::BUFFERS, (BUFFERS - header) as u64);
+    area.poke_u32(header + ring::SLOTS, SLOTS);
+    area.poke_u32(header + ring::BUFFER_BYTES, BUFFER as u32);
+    RingMemory::new(area, header).unwrap()
+}
 
 /// An area with one ring, and the kernel's side of it.
 struct Kernel {
@@ -28,10 +36,7 @@ struct Kernel {
 impl Kernel {
     fn new() -> Kernel {
         let area = Arc::new(Area::fake((BUFFERS + BUFFER_COUNT * BUFFER) / 8));
-        area.poke(HEADER + ring::BUFFERS, (BUFFERS - HEADER) as u64);
-        area.poke_u32(HEADER + ring::SLOTS, SLOTS);
-        area.poke_u32(HEADER + ring::BUFFER_BYTES, BUFFER as u32);
-        let memory = RingMemory::new(&area, HEADER).unwrap();
+        let memory = lay_ring(&area, HEADER);
         let kernel = Kernel { area, memory };
         (0..SLOTS).for_each(|index| kernel.set_slot(index, 2 + index, 0, 0));
         kernel

@@ -1,6 +1,6 @@
 //! Sending: packets are copied into the buffers of the ring, or their frames take the buffers' places.
 
-use linerate_mem::{Batch, Pool};
+use linerate_mem::{Batch, OwnershipTable, Pool};
 
 use crate::abi::{FRAGMENTS_MAX, MORE_FRAGMENTS, REPORT, SlotWord};
 use crate::exchange::Exchange;
@@ -115,38 +115,24 @@ impl Sender {
         let len_max = self.slot_bytes.min(self.frame_len_max);
         let (mut index, available) = (self.ring.head(), self.ring.available() as usize);
         let (mut last, mut bytes, mut count) = (index, 0, 0);
+        let Sender { ring, notes, exchange, .. } = &mut *self;
+        // Only what does not change places is left here.
+        let table = exchange.as_ref().filter(|_| !batch.is_empty()).map(Exchange::table);
         for part in batch.parts().take(available) {
             let len = part.bytes.len();
             if part.more || len > len_max || len == 0 {
                 break;
             }
-            self.put_slot(index, part.bytes, false)?;
-            (last, index) = (index, self.ring.next(index));
+            put_slot(ring, notes, table.as_deref(), (index, false), part.bytes)?;
+            (last, index) = (index, ring.next(index));
             bytes += len as u64;
             count += 1;
         }
+        drop(table);
         if count > 0 {
             self.publish(last, index, count as u32, Totals { packets: count as u64, bytes });
         }
         Ok(count)
-    }
-
-    /// Fills a slot.
-    #[inline]
-    fn put_slot(&mut self, index: u32, bytes: &[u8], more: bool) -> Result<(), Corrupt> {
-        let memory = &self.ring.memory;
-        let SlotWord { buffer, .. } = memory.slot(index);
-        let is_own = self.exchange.as_ref().is_some_and(|exchange| !exchange.is_elsewhere(buffer));
-        if is_own || !memory.write(buffer, 0, bytes) {
-            return Err(wrong_buffer(index, buffer));
-        }
-        memory.set_offset(index, 0);
-        let (len, flags) = (bytes.len() as u16, if more { MORE_FRAGMENTS } else { 0 });
-        memory.set_slot(index, SlotWord { buffer, len, flags });
-        if let Some(note) = self.notes.get_mut(index as usize) {
-            *note = Note { len, ends: !more };
-        }
-        Ok(())
     }
 
     /// Hands filled slots over, at the next sync; asks for a report about the last one.
@@ -180,11 +166,14 @@ impl Sender {
         let mut reader = batch.reader(0, span.slots);
         let (mut index, mut last) = (self.ring.head(), self.ring.head());
         let mut gathered = vec![0; self.slot_bytes];
+        let Sender { ring, notes, exchange, .. } = &mut *self;
+        let table = exchange.as_ref().map(Exchange::table);
         for slot in 1..=slots {
             let len = reader.read(&mut gathered);
-            self.put_slot(index, &gathered[..len], slot < slots)?;
-            (last, index) = (index, self.ring.next(index));
+            put_slot(ring, notes, table.as_deref(), (index, slot < slots), &gathered[..len])?;
+            (last, index) = (index, ring.next(index));
         }
+        drop(table);
         self.publish(last, index, slots as u32, Totals { packets: 1, bytes: span.len as u64 });
         pool.free_front(batch, span.slots);
         Ok(true)
@@ -209,6 +198,29 @@ impl Sender {
             bytes: self.put.bytes.saturating_sub(pending.bytes),
         }
     }
+}
+
+/// Fills slot `index`, whose packet goes on in the next one if `more` says so. With a table, its buffer must be one that this process does not
+/// own: a frame of the pool could be what is copied.
+#[inline]
+fn put_slot(
+    ring: &Ring,
+    notes: &mut [Note],
+    table: Option<&OwnershipTable>,
+    (index, more): (u32, bool),
+    bytes: &[u8],
+) -> Result<(), Corrupt> {
+    let SlotWord { buffer, .. } = ring.memory.slot(index);
+    if table.is_some_and(|table| !table.is_loaned(buffer)) || !ring.memory.write(buffer, 0, bytes) {
+        return Err(wrong_buffer(index, buffer));
+    }
+    ring.memory.set_offset(index, 0);
+    let (len, flags) = (bytes.len() as u16, if more { MORE_FRAGMENTS } else { 0 });
+    ring.memory.set_slot(index, SlotWord { buffer, len, flags });
+    if let Some(note) = notes.get_mut(index as usize) {
+        *note = Note { len, ends: !more };
+    }
+    Ok(())
 }
 
 #[cold]

@@ -3,7 +3,7 @@
 use linerate_mem::Pool;
 use linerate_port::{Caps, Datapath, LinkState, Port, PortIndex};
 use linerate_sys::poll::PollSet;
-use linerate_worker::Eagerness;
+use linerate_worker::{Eagerness, Steered};
 use serde_json::Value;
 
 use crate::port_config::PortConfig;
@@ -22,6 +22,19 @@ pub enum Handoff {
     ToWorker(usize),
     /// Packets that arrived at a port of another worker come by it. It is added after the ring to the port, or the worker's own queue of it.
     FromWorker,
+}
+
+impl Handoff {
+    /// Tells the steering in front of a datapath what a ring is whose end has number `index` there. `name` and `prefix` are the port's, as for
+    /// [`Steered::note_port`].
+    pub fn note<D: Datapath>(self, path: &mut Steered<D>, index: PortIndex, name: &str, prefix: usize, pool: &Pool) {
+        match self {
+            Handoff::ToPort => path.note_port(index, name, prefix),
+            Handoff::ForPort => {}
+            Handoff::ToWorker(worker) => path.note_ring_to(index, name, worker, pool),
+            Handoff::FromWorker => path.note_ring_from(index, name),
+        }
+    }
 }
 
 /// A datapath under control. The first two functions run on the worker's thread, the others on the control thread.
