@@ -3,6 +3,7 @@
 use linerate_control::{ControlError, Handoff};
 use linerate_ofswitch_loop::SteeredForwarder;
 use linerate_openflow::PortNumber;
+use linerate_pipeline::BindingKind;
 use linerate_port::{PortIndex, TUNNEL_KEY_BYTES};
 
 /// Adds a port of the worker.
@@ -10,7 +11,7 @@ use linerate_port::{PortIndex, TUNNEL_KEY_BYTES};
 /// # Errors
 /// The switch has no such port.
 pub(crate) fn add_port(path: &mut SteeredForwarder, name: &str, number: PortNumber) -> Result<PortIndex, ControlError> {
-    let index = bind(path, number, false)?;
+    let index = bind(path, number, BindingKind::Port)?;
     path.note_port(index, name, prefix(path, number));
     Ok(index)
 }
@@ -26,7 +27,8 @@ pub(crate) fn add_handoff(
     handoff: Handoff,
 ) -> Result<PortIndex, ControlError> {
     let index = match handoff {
-        Handoff::ToPort | Handoff::ForPort => bind(path, number, true)?,
+        Handoff::ToPort => bind(path, number, BindingKind::To)?,
+        Handoff::ForPort => bind(path, number, BindingKind::From)?,
         Handoff::ToWorker(_) | Handoff::FromWorker => path.reserve(),
     };
     let (prefix, pool) = (prefix(path, number), path.pool().clone());
@@ -35,10 +37,10 @@ pub(crate) fn add_handoff(
 }
 
 /// Binds the lowest number that is free to a port of the switch.
-fn bind(path: &mut SteeredForwarder, number: PortNumber, is_handoff: bool) -> Result<PortIndex, ControlError> {
+fn bind(path: &mut SteeredForwarder, number: PortNumber, kind: BindingKind) -> Result<PortIndex, ControlError> {
     let index = path.next_index();
     let absent = || ControlError::new(format!("port {} is not one of the switch", number.0), "");
-    path.bind(index, number, is_handoff).then_some(index).ok_or_else(absent)
+    path.bind(index, number, kind).then_some(index).ok_or_else(absent)
 }
 
 /// Bytes in front of the Ethernet headers of a port's packets.

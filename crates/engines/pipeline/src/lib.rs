@@ -25,7 +25,7 @@ mod switch;
 mod tally;
 
 pub use drops::DropReason;
-pub use forwarder::Forwarder;
+pub use forwarder::{BindingKind, Forwarder};
 pub use port_view::QueueSettings;
 pub use switch::{
     Event, FlowDump, GROUPS_MAX, PortError, PortSettings, Saved, Switch, SwitchOptions, Totals, TraceStep, TracedEntry,

@@ -418,7 +418,7 @@ impl Channels {
 mod tests {
     use linerate_mem::{Batch, Pool};
     use linerate_openflow::{FlowCommand, PortNumber, text};
-    use linerate_pipeline::{PortSettings, SwitchOptions};
+    use linerate_pipeline::{BindingKind, PortSettings, SwitchOptions};
     use linerate_port::{Caps, Context, Datapath, PortIndex};
 
     use super::*;
@@ -432,7 +432,7 @@ mod tests {
         let mut forwarder = switch.forwarder(&pool, Box::new(|| ()), Box::new(|| ())).unwrap();
         let settings = port_settings(PortNumber(1), &Default::default(), &Caps::default(), Vec::new()).unwrap();
         switch.add_port(PortSettings { name: "p".into(), ..settings }, true, 0).unwrap();
-        assert!(forwarder.bind(PortIndex(0), PortNumber(1), false));
+        assert!(forwarder.bind(PortIndex(0), PortNumber(1), BindingKind::Port));
         let all = text::parse_flow("actions=controller", FlowCommand::Add).unwrap();
         switch.flow_mod(all, 0).unwrap();
         let (notifier, wakeup) = linerate_worker::notifier().unwrap();

@@ -88,7 +88,7 @@ struct Core {
     bindings: Vec<Option<Binding>>,
     /// Numbers of the worker that are not the switch's.
     reserved: Vec<u16>,
-    /// Places in `bindings`, by slot.
+    /// Places in `bindings` by which packets for a port leave, by its slot.
     by_slot: Vec<u16>,
     packet_ins: RecordSender,
     has_packet_ins: bool,
@@ -103,8 +103,20 @@ struct Core {
     now_ns: u64,
 }
 
+/// What a port of the worker is to a port of the switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BindingKind {
+    /// The port itself.
+    Port,
+    /// A ring to the worker that has the port. Packets that come from it arrived at the port, and are to go through the tables here.
+    To,
+    /// A ring by which another worker sends to the port packets that have been through the tables. Nothing leaves by it.
+    From,
+}
+
 /// A port of the worker.
 struct Binding {
+    kind: BindingKind,
     egress: Egress,
 }
 
@@ -178,19 +190,17 @@ impl Forwarder {
         bound.chain(self.core.reserved.iter().map(|place| PortIndex(*place)))
     }
 
-    /// Says which port of the switch a port of the worker is. `is_handoff`: the port leads to, or comes from, the worker that has the
-    /// switch's port; packets that come from that worker by the former arrived at the port, and are to go through the tables here, and
-    /// packets by the latter have been through the tables and are for the port. Returns false if the switch has no port with this number.
-    pub fn bind(&mut self, index: PortIndex, number: PortNumber, is_handoff: bool) -> bool {
+    /// Says what a port of the worker is to a port of the switch. Returns false if the switch has no port with this number.
+    pub fn bind(&mut self, index: PortIndex, number: PortNumber, kind: BindingKind) -> bool {
         self.core.state = self.core.shared.state(&self.reader.enter());
         self.reader.park();
         let core = &mut self.core;
         let Some(view) = core.state.port_by_number(number) else { return false };
         let slot = core.state.slots[&number];
-        if !is_handoff {
+        if kind == BindingKind::Port {
             view.shared.set_home(core.worker);
         }
-        let egress = Egress::new(slot, &core.pool, core.queue_slots, is_handoff, view);
+        let egress = Egress::new(slot, &core.pool, core.queue_slots, kind != BindingKind::Port, view);
         let place = usize::from(index.0);
         if core.bindings.len() <= place {
             core.bindings.resize_with(place + 1, || None);
@@ -198,8 +208,10 @@ impl Forwarder {
         if core.by_slot.len() <= usize::from(slot) {
             core.by_slot.resize(usize::from(slot) + 1, NO_SLOT);
         }
-        core.bindings[place] = Some(Binding { egress });
-        core.by_slot[usize::from(slot)] = index.0;
+        core.bindings[place] = Some(Binding { kind, egress });
+        if kind != BindingKind::From {
+            core.by_slot[usize::from(slot)] = index.0;
+        }
         true
     }
 
@@ -445,13 +457,9 @@ impl Datapath for Forwarder {
         let (shared, state) = (Arc::clone(&core.shared), Arc::clone(&core.state));
         let view = View { guard: &guard, flows: shared.flows.view(&guard), shared: &shared, state: &state };
         let bound = core.bindings.get(usize::from(from.0)).and_then(Option::as_ref);
-        match bound.map(|bound| (bound.egress.slot, bound.egress.is_handoff)) {
-            // The way to the port: what comes from it arrived at the port.
-            Some((slot, true)) if core.by_slot.get(usize::from(slot)) == Some(&from.0) => {
-                core.forward(&view, slot, batch, context.pool);
-            }
-            Some((slot, true)) => core.take_over(slot, batch, context.pool),
-            Some((slot, false)) => core.forward(&view, slot, batch, context.pool),
+        match bound.map(|bound| (bound.egress.slot, bound.kind)) {
+            Some((slot, BindingKind::From)) => core.take_over(slot, batch, context.pool),
+            Some((slot, BindingKind::Port | BindingKind::To)) => core.forward(&view, slot, batch, context.pool),
             None => core.refuse(DropReason::PortRemoved, None, batch, context.pool),
         }
         core.announce_packet_ins();

@@ -1,7 +1,7 @@
 //! Flow entries: what they do to packets, how they are changed, counted and removed.
 
 use linerate_openflow::*;
-use linerate_pipeline::{DropReason, Event, PortSettings};
+use linerate_pipeline::{BindingKind, DropReason, Event, PortSettings};
 use linerate_port::PortIndex;
 
 use crate::rig::*;
@@ -143,7 +143,7 @@ fn packets_that_were_put_together_are_cut_for_ports_that_take_less() {
     let mut rig = Rig::new(1);
     for (port, len_max) in [(2, 1514), (3, 9014)] {
         rig.switch.add_port(PortSettings { len_max, ..port_settings(port, Vec::new()) }, true, rig.now_ns).unwrap();
-        assert!(rig.forwarder.bind(PortIndex(port as u16 - 1), PortNumber(port), false));
+        assert!(rig.forwarder.bind(PortIndex(port as u16 - 1), PortNumber(port), BindingKind::Port));
         rig.ports.push(port);
     }
     let wanted = Match::default().with(Field::EthType, 0x0800).with(Field::IpProto, 17).with(Field::UdpDst, 80);

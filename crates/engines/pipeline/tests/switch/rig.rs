@@ -2,7 +2,7 @@
 
 use linerate_mem::{Batch, Pool};
 use linerate_openflow::*;
-use linerate_pipeline::{Event, Forwarder, PortSettings, QueueSettings, Switch, SwitchOptions};
+use linerate_pipeline::{BindingKind, Event, Forwarder, PortSettings, QueueSettings, Switch, SwitchOptions};
 use linerate_port::{Context, Datapath, PortIndex};
 
 /// A packet that left: port and bytes.
@@ -40,7 +40,7 @@ impl Rig {
     pub fn add_port_with_queues(&mut self, port: u32, queues: Vec<QueueSettings>) {
         let settings = port_settings(port, queues);
         self.switch.add_port(settings, true, self.now_ns).unwrap();
-        assert!(self.forwarder.bind(PortIndex(self.ports.len() as u16), PortNumber(port), false));
+        assert!(self.forwarder.bind(PortIndex(self.ports.len() as u16), PortNumber(port), BindingKind::Port));
         self.ports.push(port);
     }
 

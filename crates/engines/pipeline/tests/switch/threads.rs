@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use linerate_mem::{Batch, Pool, PoolConfig};
 use linerate_openflow::*;
-use linerate_pipeline::{Forwarder, Switch, SwitchOptions};
+use linerate_pipeline::{BindingKind, Forwarder, Switch, SwitchOptions};
 use linerate_port::{Context, Datapath, PortIndex};
 
 use crate::rig::*;
@@ -83,7 +83,7 @@ fn no_packet_takes_the_old_way_after_the_version_is_quiet() {
     for port in 1..=3 {
         switch.add_port(port_settings(port, Vec::new()), true, SECOND).unwrap();
         for forwarder in &mut forwarders {
-            assert!(forwarder.bind(PortIndex(port as u16 - 1), PortNumber(port), false));
+            assert!(forwarder.bind(PortIndex(port as u16 - 1), PortNumber(port), BindingKind::Port));
         }
     }
     let wanted = || in_port(1).with(Field::EthType, 0x0800).with(Field::IpProto, 17).with(Field::UdpDst, 80);

@@ -2,7 +2,7 @@
 
 use linerate_mem::{Batch, Pool, PoolConfig};
 use linerate_openflow::*;
-use linerate_pipeline::{Forwarder, QueueSettings, Switch, SwitchOptions};
+use linerate_pipeline::{BindingKind, Forwarder, QueueSettings, Switch, SwitchOptions};
 use linerate_port::{Context, Datapath, PortIndex};
 
 use crate::rig::*;
@@ -33,9 +33,9 @@ impl Pair {
             pair.switch.add_port(settings, true, SECOND).unwrap();
         }
         for (home, port, index, far_end, near_end) in PLACES {
-            assert!(pair.workers[home].bind(PortIndex(far_end), PortNumber(port), true));
-            assert!(pair.workers[home].bind(PortIndex(index), PortNumber(port), false));
-            assert!(pair.workers[1 - home].bind(PortIndex(near_end), PortNumber(port), true));
+            assert!(pair.workers[home].bind(PortIndex(far_end), PortNumber(port), BindingKind::From));
+            assert!(pair.workers[home].bind(PortIndex(index), PortNumber(port), BindingKind::Port));
+            assert!(pair.workers[1 - home].bind(PortIndex(near_end), PortNumber(port), BindingKind::To));
         }
         pair
     }
@@ -110,6 +110,22 @@ fn packets_leave_by_ports_of_the_other_worker() {
     pair.check();
     let totals = pair.switch.totals();
     assert_eq!((totals.received, totals.handed_over, totals.sent), (2, 3, 3));
+    assert!(pair.pool.is_whole(), "no frame stays");
+}
+
+/// A port whose ring from the other worker is there already, but which itself is not: what is for it is dropped, and does not leave by the
+/// end of the ring that only brings packets.
+#[test]
+fn nothing_leaves_by_a_ring_that_brings_packets() {
+    let mut pair = Pair::new();
+    pair.switch.add_port(port_settings(4, Vec::new()), true, SECOND).unwrap();
+    let ring = PortIndex(3);
+    assert!(pair.workers[0].bind(ring, PortNumber(4), BindingKind::From));
+    pair.add(in_port(1), vec![output(4)]);
+    assert_eq!(pair.send(1, &udp(1, 2, [5, 6])), []);
+    assert_eq!(pair.workers[0].waiting(ring), 0);
+    assert_eq!(pair.switch.drops(), [(linerate_pipeline::DropReason::NoPort, 1)]);
+    pair.check();
     assert!(pair.pool.is_whole(), "no frame stays");
 }
 
