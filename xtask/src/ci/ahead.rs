@@ -1,58 +1,73 @@
-//! What later steps need is built beside those that wait for much of their time, the tests and the OpenFlow suite: by the scheduler's idle
-//! class (sched(7)), whose threads run only where a core has nothing else to do, so that those steps do not notice. Nothing depends on it: a
-//! step whose build is not there, or failed, builds itself, and says what is wrong.
+//! What later steps need is built beside those that wait for much of their time, the tests and the OpenFlow suite, and tests that no
+//! deadline ends run there, too: by the scheduler's idle class (sched(7)), whose threads run only where a core has nothing else to do, so
+//! that those steps do not notice. Nothing depends on it: a step whose build or run is not there, or failed, does it itself, and says what is
+//! wrong.
 
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use super::tools::works;
+use super::tools::{line_of, works};
 use super::{Context, Outcome};
 
-/// Builds for later steps, if there are any.
+/// Commands of later steps, if there are any.
 #[derive(Default)]
-pub struct Ahead(Mutex<Option<Building>>);
+pub struct Ahead {
+    working: Mutex<Option<Working>>,
+    /// The commands that succeeded, with the files that have their output.
+    done: Mutex<Vec<(String, PathBuf)>>,
+}
 
-struct Building {
+struct Working {
     ended: Arc<AtomicBool>,
     thread: JoinHandle<()>,
 }
 
 impl Ahead {
-    /// Begins the builds, one after the other, on a thread of its own.
-    pub fn begin(&self, context: &Context, builds: Vec<Command>) {
+    /// Begins the commands, one after the other, on a thread of its own.
+    pub fn begin(&self, context: &Context, commands: Vec<Command>) {
         self.end();
-        if builds.is_empty() || !works(Command::new("chrt").args(["--idle", "0", "true"])) {
+        if commands.is_empty() || !works(Command::new("chrt").args(["--idle", "0", "true"])) {
             return;
         }
         let ended = Arc::new(AtomicBool::new(false));
         let (context, told) = (context.clone(), Arc::clone(&ended));
-        let thread = thread::spawn(move || build(&context, &builds, &told));
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Building { ended, thread });
+        let thread = thread::spawn(move || work(&context, &commands, &told));
+        *self.working.lock().unwrap_or_else(PoisonError::into_inner) = Some(Working { ended, thread });
     }
 
-    /// Begins no more builds, and waits for the one that has begun, which is worth ending because its step waits for it anyway.
+    /// Begins no more commands, and waits for the one that has begun, which is worth ending because its step waits for it anyway.
     pub fn end(&self) {
-        let building = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(Building { ended, thread }) = building {
+        let working = self.working.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(Working { ended, thread }) = working {
             ended.store(true, Ordering::Relaxed);
             if let Err(panic) = thread.join() {
                 std::panic::resume_unwind(panic);
             }
         }
     }
+
+    /// The file with the output of a command that has succeeded ahead.
+    pub fn output_of(&self, command: &Command) -> Option<PathBuf> {
+        let (line, done) = (line_of(command), self.done.lock().unwrap_or_else(PoisonError::into_inner));
+        done.iter().find(|(known, _)| *known == line).map(|(_, log)| log.clone())
+    }
 }
 
-fn build(context: &Context, builds: &[Command], ended: &AtomicBool) {
-    for (number, command) in builds.iter().enumerate() {
+fn work(context: &Context, commands: &[Command], ended: &AtomicBool) {
+    for (number, command) in commands.iter().enumerate() {
         if ended.load(Ordering::Relaxed) {
             return;
         }
         let log = context.target.join(format!("ahead-{number}.log"));
         match context.outcome_quiet(&mut idle(command), &log) {
-            Ok(Outcome::Passed(_)) => {}
-            _ => println!("not built ahead: see {}", log.display()),
+            Ok(Outcome::Passed(_)) => {
+                let mut done = context.ahead.done.lock().unwrap_or_else(PoisonError::into_inner);
+                done.push((line_of(command), log));
+            }
+            _ => println!("not done ahead: see {}", log.display()),
         }
     }
 }
@@ -81,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn builds_run_in_the_idle_class_beside_the_rest_with_their_folder_and_variables_until_they_are_ended() {
+    fn commands_run_in_the_idle_class_beside_the_rest_with_their_folder_and_variables_until_they_are_ended() {
         if !works(Command::new("chrt").args(["--idle", "0", "true"])) {
             return eprintln!("skipped in part: chrt is not installed");
         }
@@ -90,13 +105,14 @@ mod tests {
         let deadline = Instant::now() + Duration::from_secs(60);
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).into();
         let context = Context { root, target: folder.clone(), deadline, later: Vec::new(), ahead: Arc::default() };
-        let mut says = Command::new("sh");
+        let shell = |line: &str| {
+            let mut command = Command::new("sh");
+            command.args(["-c", line]).current_dir(&folder).env("WORD", "a word");
+            command
+        };
         // It ends when it is let go.
-        let line = "chrt -p $$; pwd; echo $WORD; touch there; while [ ! -e go ]; do sleep 0.01; done; echo to the end";
-        says.args(["-c", line]).current_dir(&folder).env("WORD", "a word");
-        let mut never = Command::new("touch");
-        never.arg(folder.join("never"));
-        context.ahead.begin(&context, vec![says, never]);
+        let says = "chrt -p $$; pwd; echo $WORD; touch there; while [ ! -e go ]; do sleep 0.01; done; echo to the end";
+        context.ahead.begin(&context, vec![shell("exit 1"), shell(says), shell("touch never")]);
         // It runs while this does.
         let there = folder.join("there");
         while !there.exists() && Instant::now() < deadline {
@@ -105,18 +121,19 @@ mod tests {
         let begun = there.exists();
         thread::scope(|scope| {
             let ending = scope.spawn(|| context.ahead.end());
-            // The second must not begin, so the end is announced before the first may end.
+            // The last must not begin, so the end is announced before the one before it may end.
             thread::sleep(Duration::from_millis(200));
             std::fs::write(folder.join("go"), "").unwrap();
             ending.join().unwrap();
         });
-        let said = std::fs::read_to_string(folder.join("ahead-0.log")).unwrap();
-        let second = folder.join("never").exists();
+        assert_eq!(context.ahead.output_of(&shell("exit 1")), None, "it failed");
+        let said = std::fs::read_to_string(context.ahead.output_of(&shell(says)).unwrap()).unwrap();
+        let last = folder.join("never").exists();
         std::fs::remove_dir_all(&folder).unwrap();
         assert!(
             begun && said.contains("SCHED_IDLE") && said.contains("a word") && said.contains("to the end"),
             "{said}"
         );
-        assert!(said.contains(&*folder.to_string_lossy()) && !second, "{said}");
+        assert!(said.contains(&*folder.to_string_lossy()) && !last, "{said}");
     }
 }

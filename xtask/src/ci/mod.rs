@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! steps.rs        the steps
-//! ahead.rs        builds of later steps, made beside those that wait
+//! ahead.rs        builds and tests of later steps, made beside those that wait
 //! tools.rs        what a step needs and a machine may lack
 //! process.rs      commands with a time limit
 //! test_output.rs  the output of `cargo test`, read for what passed, failed, was skipped and died
@@ -38,7 +38,7 @@ pub struct Context {
     deadline: Instant,
     /// Names of the steps that follow.
     later: Vec<&'static str>,
-    /// What is built for them.
+    /// What is done for them.
     ahead: Arc<Ahead>,
 }
 

@@ -67,7 +67,7 @@ pub const STEPS: &[Step] = &[
     },
 ];
 
-/// Steps that wait for much of their time: builds for later ones go on beside them.
+/// Steps that wait for much of their time: what later ones need is done beside them.
 pub const WAITING: [&str; 2] = ["test", "openflow"];
 
 /// Tests of the workspace, at least, so that a run that leaves most of them out does not pass. Raise it as tests are added.
@@ -121,14 +121,14 @@ fn test(context: &Context) -> Result<Outcome> {
     if let Outcome::Failed(_) = built {
         return Ok(built);
     }
-    context.ahead.begin(context, builds_ahead(context)?);
+    context.ahead.begin(context, commands_ahead(context)?);
     context.tests(|| context.cargo(["test", "--workspace", "--locked"]), TESTS_LEAST)
 }
 
-/// What later steps need, those first that take longest.
-fn builds_ahead(context: &Context) -> Result<Vec<Command>> {
+/// What later steps need: builds, those first that take longest, then tests in which nothing waits for a deadline.
+fn commands_ahead(context: &Context) -> Result<Vec<Command>> {
     let is_later = |name: &str| context.later.contains(&name);
-    let mut builds = Vec::new();
+    let (mut builds, mut tests) = (Vec::new(), Vec::new());
     if is_later("fuzz") && why_no_fuzzing().is_none() {
         let (path, install) = cargo_fuzz(context)?;
         builds.extend(install);
@@ -150,22 +150,31 @@ fn builds_ahead(context: &Context) -> Result<Vec<Command>> {
         let mut build = loom_tests(context);
         build.arg("--no-run");
         builds.push(build);
+        tests.push(all_of(loom_tests(context)));
     }
     if is_later("miri") && why_no_miri(context).is_none() {
         let mut build = miri_tests(context);
         build.arg("--no-run");
         builds.push(build);
+        tests.push(all_of(miri_tests(context)));
     }
     if is_later("doc") {
         builds.push(documentation(context));
     }
     if is_later("dpdk") && why_no_dpdk().is_none() {
         let (clippy, check) = dpdk_lints(context);
-        let mut tests = dpdk_tests(context);
-        tests.arg("--no-run");
-        builds.extend([clippy, check, tests]);
+        let mut build = dpdk_tests(context);
+        build.arg("--no-run");
+        builds.extend([clippy, check, build]);
     }
+    builds.append(&mut tests);
     Ok(builds)
+}
+
+/// A command with `cargo test` for all tests, whose output [`TestOutput`] reads.
+fn all_of(mut command: Command) -> Command {
+    command.args(["--no-fail-fast", "--", "--show-output"]);
+    command
 }
 
 fn dpdk(context: &Context) -> Result<Outcome> {
@@ -461,10 +470,12 @@ impl Context {
     /// Runs `cargo test` and, if few tests failed, those again by themselves. `command` is the command without what says how.
     fn tests(&self, command: impl Fn() -> Command, least: u64) -> Result<Outcome> {
         let lists = Lists::read(&self.root)?;
-        let mut all = command();
-        all.args(["--no-fail-fast", "--", "--show-output"]);
+        let mut all = all_of(command());
         println!("$ {}", line_of(&all));
-        let run = TestOutput::watch(&mut all, self.deadline)?;
+        let run = match self.ahead.output_of(&all) {
+            Some(log) => TestOutput::of_log(&log)?,
+            None => TestOutput::watch(&mut all, self.deadline)?,
+        };
         let failed = run.to_repeat();
         let mut steady_alone = !failed.is_empty();
         for _ in 0..if failed.is_empty() { 0 } else { ALONE_RUNS } {

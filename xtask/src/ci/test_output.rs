@@ -1,6 +1,8 @@
 //! The output of `cargo test -- --show-output`, with cargo's own lines in it: what failed is shown, what passed is counted, and tests
 //! that could not run on this machine are listed. Those say `skipped: WHY` or `skipped in part: WHY`, and pass.
 
+use std::fs;
+use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
@@ -82,20 +84,32 @@ impl TestOutput {
     /// Runs `cargo test`, gives the lines that are of interest as they come, and keeps the counts.
     fn read(command: &mut Command, deadline: Instant, mut show: impl FnMut(&str)) -> Result<TestOutput> {
         let mut reader = Reader::default();
-        let take = |line: &str| {
-            if reader.take(line) {
-                // Which binary took how long.
-                let is_result = line.starts_with("test result: ");
-                show(&if is_result { format!("{}: {line}", reader.binary.name) } else { line.to_owned() });
-            }
-        };
-        let ended = process::watch(command, deadline, take).context("running cargo test")?;
+        let ended = process::watch(command, deadline, |line| reader.take_and_show(line, &mut show));
+        let ended = ended.context("running cargo test")?;
         reader.end_binary();
         Ok(TestOutput { succeeded: ended.succeeded, how: ended.how, ..reader.output })
+    }
+
+    /// The same of the output of a run that has succeeded.
+    pub fn of_log(log: &Path) -> Result<TestOutput> {
+        let text = fs::read_to_string(log).with_context(|| format!("reading {}", log.display()))?;
+        let mut reader = Reader::default();
+        text.lines().for_each(|line| reader.take_and_show(line, |line| println!("{line}")));
+        reader.end_binary();
+        Ok(TestOutput { succeeded: true, ..reader.output })
     }
 }
 
 impl Reader {
+    /// Takes note of a line, and gives it to `show` when it is of interest.
+    fn take_and_show(&mut self, line: &str, mut show: impl FnMut(&str)) {
+        if self.take(line) {
+            // Which binary took how long.
+            let is_result = line.starts_with("test result: ");
+            show(&if is_result { format!("{}: {line}", self.binary.name) } else { line.to_owned() });
+        }
+    }
+
     /// Takes note of a line; true when it is to be shown.
     fn take(&mut self, line: &str) -> bool {
         if let Some(name) = binary_name(line) {
