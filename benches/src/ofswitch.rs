@@ -134,7 +134,7 @@ fn worker(switch: &mut Switch, pair: Pair, load: Load, pool: &Pool) -> Forwarder
             len_max: 1514,
         };
         switch.add_port(settings, true, 0).expect("a new port");
-        assert!(forwarder.bind(PortIndex(index as u16), PortNumber(port), false));
+        assert!(forwarder.bind(PortIndex(index as u16), PortNumber(port), linerate_pipeline::BindingKind::Port));
     }
     let first = u128::from(pair.0);
     let bits = u128::from((2 * load.entries).next_power_of_two() - 1);
