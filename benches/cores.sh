@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Two cores beside one, sources and sinks in memory on each: the generator into `null:`, the switch with one MAC table, the OpenFlow switch
-# with one set of tables, and TCP echoes between two pairs of shards.
+# with one set of tables, and TCP echoes between two pairs of shards; then the OpenFlow switch with one source and one sink, whose worker steers
+# flows to a second worker (`--steer`), beside a worker alone.
 #
 #   benches/cores.sh [RUNS [PACKETS]]     after `cargo build --release -p linerate-benches`
 #
-# Runs alternate; a run's rate is its packets by the thread time of its busiest core (of echoes the sum of both). Prints the ratio of two cores to
+# Runs alternate; a run's rate is its packets by the thread time of its busiest core (of echoes the sum of both; with steering by the time that passes). Prints the ratio of two cores to
 # one, and, as what the machine has to give, of two switches that have nothing in common to one, least, median and most; and the instructions
 # per packet of each (with valgrind).
 set -euo pipefail
@@ -16,6 +17,7 @@ loop=$folder/linerate-loop
 
 # Million packets a second of CPU time.
 rate() { "$loop" "$1" "$packets" | awk '{ print $1 * 1e3 / $3 }'; }
+passed() { "$loop" "$1" "$((packets / 4))" | awk '{ print $1 * 1e3 / $2 }'; }
 echoes() { "$folder/tcp-echo" seconds=1 "cores=$1" | awk '/M echoes a second of CPU time/ { sum += $1 } END { print sum }'; }
 declare -A ratios
 beside() { # NAME ONE TWO
@@ -33,6 +35,8 @@ for run in $(seq "$runs"); do
     one=$(rate ofswitch_engine_10k_flows)
     beside "OpenFlow switch, one set of tables" "$one" "$(rate ofswitch_engine_two_cores)"
     beside "two OpenFlow switches" "$one" "$(rate ofswitch_engine_two_alone)"
+    beside "steered, flows in the cache" "$(passed ofswitch_engine_10k_flows)" "$(passed ofswitch_engine_steered)"
+    beside "steered, fresh flows" "$(passed ofswitch_engine_fresh)" "$(passed ofswitch_engine_fresh_steered)"
     beside "TCP echo, 256 connections a pair" "$(echoes 1)" "$(echoes 2)"
 done
 echo "two cores / one core: least / median / most"

@@ -26,7 +26,7 @@ pub struct Loop {
 }
 
 /// All of them.
-pub const LOOPS: [Loop; 64] = [
+pub const LOOPS: [Loop; 66] = [
     Loop {
         name: "cache_one_flow",
         what: "cache of exact matches, one flow, and counting it",
@@ -324,6 +324,20 @@ pub const LOOPS: [Loop; 64] = [
             let load = ofswitch::Load { flows: 10_000, burst: 1, ..ofswitch::Load::ONE };
             ofswitch::engine_two_cores(cores, load, packets, true)
         },
+    },
+    Loop {
+        name: "ofswitch_engine_steered",
+        what: "the same, 10,000 flows, two workers of which one has both ports and steers",
+        threads: 2,
+        run: |cores, packets| {
+            ofswitch::steered(cores, ofswitch::Load { flows: 10_000, burst: 1, ..ofswitch::Load::ONE }, packets)
+        },
+    },
+    Loop {
+        name: "ofswitch_engine_fresh_steered",
+        what: "as ofswitch_engine_fresh, two workers of which one has both ports and steers",
+        threads: 2,
+        run: |cores, packets| ofswitch::steered(cores, ofswitch::row(None, false), packets),
     },
     Loop {
         name: "ofswitch_engine_10k_entries",

@@ -1,12 +1,15 @@
 //! The engine of the OpenFlow switch alone: batches that are in the cache go in at port 1 and are taken out at port 2.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use linerate_mem::{Batch, Pool, PoolConfig};
 use linerate_openflow::{
     Action, Field, FlowCommand, FlowFlags, FlowMod, GROUP_ANY, Instruction, Match, NO_BUFFER, PortConfig, PortNumber,
 };
-use linerate_pipeline::{Forwarder, PortSettings, Switch, SwitchOptions};
-use linerate_port::{Context, Datapath, PortIndex};
+use linerate_pipeline::{BindingKind, Forwarder, PortSettings, Switch, SwitchOptions};
+use linerate_port::{Context, Datapath, Port, PortIndex};
 use linerate_sys::affinity;
+use linerate_worker::Steered;
 
 use crate::measure::{Run, Stopwatch, on_two_cores};
 
@@ -134,7 +137,7 @@ fn worker(switch: &mut Switch, pair: Pair, load: Load, pool: &Pool) -> Forwarder
             len_max: 1514,
         };
         switch.add_port(settings, true, 0).expect("a new port");
-        assert!(forwarder.bind(PortIndex(index as u16), PortNumber(port), linerate_pipeline::BindingKind::Port));
+        assert!(forwarder.bind(PortIndex(index as u16), PortNumber(port), BindingKind::Port));
     }
     let first = u128::from(pair.0);
     let bits = u128::from((2 * load.entries).next_power_of_two() - 1);
@@ -174,10 +177,15 @@ pub fn make(core: usize, load: Load, packets: u64) -> Run {
     watch.stop(made)
 }
 
-/// The engine alone, with the entries of the rows `rules` and `fresh` of `ofswitch.sh`: so many flows in turn, or none that comes twice.
-pub fn rows(core: usize, flows: Option<u32>, in_row: bool, packets: u64) -> Run {
+/// The entries of the rows `rules` and `fresh` of `ofswitch.sh`: so many flows in turn, or none that comes twice.
+pub fn row(flows: Option<u32>, in_row: bool) -> Load {
     let load = Load { entries: 5_000, masks: 20, burst: 1, in_row, unknown: flows.is_none(), ..Load::ONE };
-    engine(core, Load { flows: flows.unwrap_or(load.flows), ..load }, packets)
+    Load { flows: flows.unwrap_or(load.flows), ..load }
+}
+
+/// The engine alone, with these entries.
+pub fn rows(core: usize, flows: Option<u32>, in_row: bool, packets: u64) -> Run {
+    engine(core, row(flows, in_row), packets)
 }
 
 /// The engine alone.
@@ -204,6 +212,102 @@ pub fn engine_two_cores(cores: [usize; 2], load: Load, packets: u64, alone: bool
         on_two_cores(cores, [first, second], |core, forwarder| drive(core, forwarder, load, packets / 2, pool.clone()));
     switches.iter().for_each(assert_all_left);
     run
+}
+
+/// Slots of the rings between the workers of [`steered`].
+const RING: usize = 1024;
+/// Numbers at the workers: the two ports, the ring to the worker that has none, and the ring by which packets for the second port come back.
+const ARRIVE: PortIndex = PortIndex(0);
+const LEAVE: PortIndex = PortIndex(1);
+const STEERED: PortIndex = PortIndex(2);
+const BACK: PortIndex = PortIndex(3);
+
+/// Two workers of one switch whose ports have one queue each, both at the first worker, which steers.
+pub fn steered(cores: [usize; 2], load: Load, packets: u64) -> Run {
+    let pool = pool();
+    let mut switch = switch(load);
+    let mut first = worker(&mut switch, Pair(1), load, &pool);
+    assert!(first.bind(BACK, PortNumber(2), BindingKind::From));
+    let mut first = Steered::new(first, 0, 2);
+    first.note_ring_to(STEERED, "in", 1, &pool);
+    first.note_port(ARRIVE, "in", 0);
+    let mut second = switch.forwarder(&pool, Box::new(|| ()), Box::new(|| ())).expect("room for a worker");
+    assert!(second.bind(ARRIVE, PortNumber(1), BindingKind::To) && second.bind(LEAVE, PortNumber(2), BindingKind::To));
+    let mut second = Steered::new(second, 1, 2);
+    second.note_port(ARRIVE, "in", 0);
+    second.note_ring_from(STEERED, "in");
+    let (out, came) = linerate_port_pipe::pair("steered", &pool, RING);
+    let (back, home) = linerate_port_pipe::pair("back", &pool, RING);
+    let done = AtomicBool::new(false);
+    let run = std::thread::scope(|scope| {
+        let (other, done) = (pool.clone(), &done);
+        scope.spawn(move || decide(cores[1], second, (came, back), other, done));
+        let run = own_ports(cores[0], first, (out, home), load, packets, pool.clone());
+        done.store(true, Ordering::Release);
+        run
+    });
+    assert_all_left(&switch);
+    run
+}
+
+/// The worker that has the ports, with a source at the first one and a sink at the second.
+fn own_ports(
+    core: usize,
+    mut path: Steered<Forwarder>,
+    (mut out, mut home): (impl Port, impl Port),
+    load: Load,
+    packets: u64,
+    mut pool: Pool,
+) -> Run {
+    let _ = affinity::pin_to_core(core);
+    let mut source = Source::new(load);
+    let (mut batch, mut back) = (Batch::new(&pool, BATCH), Batch::new(&pool, 4 * BATCH));
+    let (mut made, mut left) = (0, 0);
+    let watch = Stopwatch::start();
+    while left < packets {
+        if batch.is_empty() && made < packets {
+            made += pool.alloc(&mut batch, BATCH, 60) as u64;
+            source.write(&mut batch);
+        }
+        let mut context = Context { now_ns: left, pool: &mut pool, ports: &mut () };
+        if !batch.is_empty() {
+            path.input(ARRIVE, &mut batch, &mut context);
+        }
+        if home.receive(&mut back).expect("a pipe does not break") > 0 {
+            path.input(BACK, &mut back, &mut context);
+        }
+        pass_on(&mut path, STEERED, &mut out);
+        let queue = path.output(LEAVE).expect("a port");
+        let count = queue.len();
+        pool.free(queue);
+        path.tx_done(LEAVE, count, left);
+        left += count as u64;
+    }
+    watch.stop(left)
+}
+
+/// The worker that has none.
+fn decide(
+    core: usize,
+    mut path: Steered<Forwarder>,
+    (mut came, mut back): (impl Port, impl Port),
+    mut pool: Pool,
+    done: &AtomicBool,
+) {
+    let _ = affinity::pin_to_core(core);
+    let mut batch = Batch::new(&pool, BATCH);
+    while !done.load(Ordering::Acquire) {
+        if came.receive(&mut batch).expect("a pipe does not break") > 0 {
+            path.input(STEERED, &mut batch, &mut Context { now_ns: 1, pool: &mut pool, ports: &mut () });
+        }
+        pass_on(&mut path, LEAVE, &mut back);
+    }
+}
+
+fn pass_on(path: &mut Steered<Forwarder>, from: PortIndex, ring: &mut impl Port) {
+    let Some(queue) = path.output(from).filter(|queue| !queue.is_empty()) else { return };
+    let count = ring.transmit(queue).expect("a pipe does not break");
+    path.tx_done(from, count, 1);
 }
 
 fn assert_all_left(switch: &Switch) {
