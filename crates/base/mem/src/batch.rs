@@ -289,18 +289,16 @@ impl Batch {
     #[inline]
     pub fn move_to(&mut self, other: &mut Batch, count: usize) -> usize {
         other.check_region(&self.region);
+        if count.min(self.len()) == 1 {
+            // What answers one packet, without what copies of many cost.
+            return usize::from(self.move_front(other));
+        }
+        self.move_many(other, count)
+    }
+
+    fn move_many(&mut self, other: &mut Batch, count: usize) -> usize {
         let count = count.min(self.len()).min(other.room());
         let at = other.make_room(count);
-        if (count == 1) & other.times_ns.is_empty() {
-            // What answers one packet, without what copies of many cost.
-            other.words[at] = self.words[self.head];
-            other.tail += 1;
-            self.head += 1;
-            if self.is_empty() {
-                (self.head, self.tail) = (0, 0);
-            }
-            return 1;
-        }
         let from = self.head..self.head + count;
         other.words[at..at + count].copy_from_slice(&self.words[from.clone()]);
         if let Some(timestamps) = other.times_ns.get_mut(at..at + count) {

@@ -211,13 +211,16 @@ impl Pool {
     #[inline]
     pub fn free_front(&mut self, batch: &mut Batch, count: usize) {
         batch.check_region(&self.region);
-        let mut words = batch.drain_words(count);
-        if let [word] = words
+        if count == 1
             && self.loaded.len() < MAGAZINE
+            && let Some(slot) = batch.pop_front()
         {
-            self.loaded.push(crate::slot::frame_of(*word));
-            return;
+            return self.loaded.push(slot.frame());
         }
+        self.free_words(batch.drain_words(count));
+    }
+
+    fn free_words(&mut self, mut words: &[u64]) {
         while !words.is_empty() {
             if self.loaded.len() == MAGAZINE {
                 self.unload();
