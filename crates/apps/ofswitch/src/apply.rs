@@ -2,7 +2,7 @@
 
 use linerate_control::ControlError;
 use linerate_openflow::text::{TextError, parse_flow, parse_group, parse_meter};
-use linerate_openflow::{FlowCommand, GroupCommand, MeterCommand, OfError};
+use linerate_openflow::{ErrorKind, FlowCommand, GroupCommand, GroupMod, MeterCommand, MeterMod, OfError};
 use linerate_pipeline::Switch;
 use linerate_sys::clock;
 use serde_json::{Value, json};
@@ -40,10 +40,15 @@ pub(crate) fn group(switch: &mut Switch, change: Change, text: &str) -> Result<V
         Change::Modify | Change::ModifyStrict => GroupCommand::Modify,
         Change::Delete | Change::DeleteStrict => GroupCommand::Delete,
     };
-    let request = parse_group(text, command).map_err(unreadable)?;
-    request.check().map_err(|error| refused(text, OfError(error)))?;
+    let request = group_mod(text, command)?;
     switch.group_mod(request, clock::now_ns()).map_err(|error| refused(text, error))?;
     Ok(json!({}))
+}
+
+fn group_mod(text: &str, command: GroupCommand) -> Result<GroupMod, ControlError> {
+    let request = parse_group(text, command).map_err(unreadable)?;
+    request.check().map_err(|error| refused(text, OfError(error)))?;
+    Ok(request)
 }
 
 /// Changes a meter.
@@ -53,14 +58,43 @@ pub(crate) fn meter(switch: &mut Switch, change: Change, text: &str) -> Result<V
         Change::Modify | Change::ModifyStrict => MeterCommand::Modify,
         Change::Delete | Change::DeleteStrict => MeterCommand::Delete,
     };
-    let request = parse_meter(text, command).map_err(unreadable)?;
-    request.check().map_err(|error| refused(text, OfError(error)))?;
+    let request = meter_mod(text, command)?;
     switch.meter_mod(request, clock::now_ns()).map_err(|error| refused(text, error))?;
     Ok(json!({}))
 }
 
-/// Adds the entries of lines: flow entries, or what follows `flow`, `group` and `meter`, as a saved state has them. Empty lines and
-/// comments (`#`) are skipped.
+fn meter_mod(text: &str, command: MeterCommand) -> Result<MeterMod, ControlError> {
+    let request = parse_meter(text, command).map_err(unreadable)?;
+    request.check().map_err(|error| refused(text, OfError(error)))?;
+    Ok(request)
+}
+
+/// Adds a group, or puts it in place of the one with its number.
+fn put_group(switch: &mut Switch, text: &str) -> Result<(), ControlError> {
+    let request = group_mod(text, GroupCommand::Add)?;
+    let done = match switch.group_mod(request, clock::now_ns()) {
+        Err(OfError(ErrorKind::GroupModFailedGroupExists)) => {
+            switch.group_mod(group_mod(text, GroupCommand::Modify)?, clock::now_ns())
+        }
+        done => done,
+    };
+    done.map(drop).map_err(|error| refused(text, error))
+}
+
+/// The same with a meter.
+fn put_meter(switch: &mut Switch, text: &str) -> Result<(), ControlError> {
+    let request = meter_mod(text, MeterCommand::Add)?;
+    let done = match switch.meter_mod(request, clock::now_ns()) {
+        Err(OfError(ErrorKind::MeterModFailedMeterExists)) => {
+            switch.meter_mod(meter_mod(text, MeterCommand::Modify)?, clock::now_ns())
+        }
+        done => done,
+    };
+    done.map(drop).map_err(|error| refused(text, error))
+}
+
+/// Adds the entries of lines: flow entries, or what follows `flow`, `group` and `meter`, as a saved state has them. What is there already, a flow
+/// entry with the same match and priority, a group or meter with the same number, is replaced. Empty lines and comments (`#`) are skipped.
 ///
 /// # Errors
 /// A line is wrong, or the switch refuses it; those before it are in force.
@@ -73,8 +107,8 @@ pub(crate) fn restore(switch: &mut Switch, lines: &[String]) -> Result<Value, Co
         }
         let (kind, rest) = text.split_once(' ').unwrap_or((text, ""));
         let (place, done) = match kind {
-            "meter" => (0, meter(switch, Change::Add, rest).map(drop)),
-            "group" => (1, group(switch, Change::Add, rest).map(drop)),
+            "meter" => (0, put_meter(switch, rest)),
+            "group" => (1, put_group(switch, rest)),
             "flow" => (2, flow(switch, Change::Add, rest)),
             _ => (2, flow(switch, Change::Add, text)),
         };
@@ -94,7 +128,7 @@ fn refused(text: &str, error: OfError) -> ControlError {
 
 /// What to do about errors whose names do not say it.
 fn hint(error: OfError) -> &'static str {
-    use linerate_openflow::ErrorKind::*;
+    use ErrorKind::*;
     match error.0 {
         FlowModFailedTableFull => "delete entries, or start the switch with a larger --table-size",
         FlowModFailedOverlap => "an entry of the same priority matches the same packets",

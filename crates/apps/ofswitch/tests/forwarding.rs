@@ -102,8 +102,16 @@ fn what_was_saved_makes_the_same_switch_again() {
 
     let running = start_in(folder.path(), &config("save", 2));
     let lines: Vec<String> = serde_json::from_value(before.clone()).unwrap();
-    let restored = ask(&running, &Request::Restore { lines }).unwrap();
-    assert_eq!(restored, serde_json::json!({ "meters": 1, "groups": 2, "flows": 3 }));
+    let restore = || ask(&running, &Request::Restore { lines: lines.clone() }).unwrap();
+    assert_eq!(restore(), serde_json::json!({ "meters": 1, "groups": 2, "flows": 3 }));
+    assert_eq!(show(&running, What::State)["items"], before);
+    // What has changed since is put back, what is as it was stays.
+    let changed = "group_id=7,type=all,bucket=actions=output:1";
+    ask(&running, &Request::Group { action: Change::Modify, group: changed.into() }).unwrap();
+    ask(&running, &Request::Meter { action: Change::Modify, meter: "meter=1,pktps,bands=type=drop,rate=9".into() })
+        .unwrap();
+    assert_ne!(show(&running, What::State)["items"], before);
+    assert_eq!(restore(), serde_json::json!({ "meters": 1, "groups": 2, "flows": 3 }));
     assert_eq!(show(&running, What::State)["items"], before);
     stop(running);
 }

@@ -112,7 +112,7 @@ enum Command {
         /// The file; - for stdout
         file: PathBuf,
     },
-    /// Adds the meters, groups and flow entries of a file
+    /// Adds the meters, groups and flow entries of a file, in place of those of the same number, or match and priority
     Restore {
         /// The file
         file: PathBuf,
