@@ -15,7 +15,7 @@ import time
 
 # Drivers of the network cards, and what Linerate and the kernel router use.
 MODULES = [
-    *["virtio_pci", "virtio_console", "virtio_net", "e1000e", "igb", "vmxnet3", "ptp"],
+    *["virtio_pci", "virtio_console", "virtio_net", "e1000e", "igb", "vmxnet3", "ptp", "vfio_iommu_type1", "vfio_pci"],
     *["af_packet", "veth", "bridge", "tun", "sch_ingress", "cls_bpf", "sch_netem", "xsk_diag", "packet_diag", "unix_diag"],
 ]
 # The guest's first process: it answers commands that come as lines `NUMBER SECONDS BASE64` with lines `NUMBER STATUS BASE64`.
@@ -33,6 +33,11 @@ mount -t tracefs tracefs /sys/kernel/tracing
 mount -t cgroup2 cgroup2 /sys/fs/cgroup
 ln -s /proc/self/fd /dev/fd
 hostname guest
+# DPDK loads no plug-ins from below a folder that all may write into.
+chmod 755 /
+# tcpdump looks for its user there.
+mkdir -p /etc
+echo "root:x:0:0:root:/root:/bin/sh" >/etc/passwd
 export PATH=/bin HOME=/root
 for module in /modules/*.ko; do insmod "$module" || echo "no module $module"; done
 ip link set lo up
@@ -134,8 +139,12 @@ class Image:
         self.out.write(b"\0" * (-self.out.tell() % 4))
 
     def add_program(self, path):
+        self.add_file(path, "bin/" + os.path.basename(path))
+
+    def add_file(self, path, name):
+        """A program or a shared library, and the libraries that it needs."""
         with open(path, "rb") as file:
-            self.add("bin/" + os.path.basename(path), file.read())
+            self.add(name, file.read())
         for library in libraries(path):
             with open(library, "rb") as file:
                 self.add(library, file.read())
@@ -145,7 +154,18 @@ class Image:
         self.out.close()
 
 
-def make_image(path, kernel, busybox, programs, files=()):
+def dpdk_drivers(program):
+    """DPDK's drivers for cards of QEMU, which are plug-ins; none if the program is not linked with libdpdk."""
+    folder = next((os.path.dirname(path) for path in libraries(program) if "librte_eal" in path), None)
+    if not folder:
+        return []
+    # What else a driver needs is loaded with it. In the folder of plug-ins, it would be loaded twice.
+    wanted = ["net_e1000", "net_virtio", "net_vmxnet3", "net_null", "mempool_ring"]
+    found = [path for name in wanted for path in glob.glob(f"{folder}/dpdk/pmds-*/librte_{name}.so.*.*")]
+    return [os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path)) for path in found]
+
+
+def make_image(path, kernel, busybox, programs, files=(), plug_ins=()):
     image = Image(path)
     for folder in ["dev", "proc", "sys", "tmp", "run", "root", "bin"]:
         image.add(folder, mode=0o040755)
@@ -156,6 +176,8 @@ def make_image(path, kernel, busybox, programs, files=()):
         image.add(f"modules/{number:02}-{name}.ko", data, 0o100644)
     for program in programs:
         image.add_program(program)
+    for plug_in in plug_ins:
+        image.add_file(plug_in, plug_in)
     for name, data in files:
         image.add(name, data)
     image.end()
@@ -173,7 +195,7 @@ def accelerator():
 class Guest:
     """A guest that runs. It ends with `end`, with this process, and after `limit_s`."""
 
-    def __init__(self, folder, qemu, kernel, image, devices, prepare, accelerator, patience_s, limit_s):
+    def __init__(self, folder, qemu, kernel, image, devices, prepare, accelerator, patience_s, limit_s, memory="1536", parameters=""):
         self.console = os.path.join(folder, "console.log")
         self.number, self.held, self.qmp_held = 0, b"", b""
         boot = glob.glob(os.path.join(kernel, "boot/vmlinuz-*"))[0]
@@ -183,9 +205,9 @@ class Guest:
                 os.remove(path)
         self.accelerator = accelerator
         words = [
-            *[qemu, "-M", "q35", "-accel", self.accelerator, "-cpu", "host" if accelerator == "kvm" else "max"],
-            *["-smp", "4", "-m", "1536", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"],
-            *["-kernel", boot, "-initrd", image, "-append", "console=ttyS0 panic=-1 quiet net.ifnames=0"],
+            *[qemu, "-M", "q35,kernel-irqchip=split", "-accel", self.accelerator, "-cpu", "host" if accelerator == "kvm" else "max"],
+            *["-smp", "4", "-m", memory, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"],
+            *["-kernel", boot, "-initrd", image, "-append", f"console=ttyS0 panic=-1 quiet net.ifnames=0 {parameters}"],
             *["-serial", f"file:{self.console}"],
             *["-chardev", f"socket,id=agent,path={sockets['agent']},server=on,wait=off"],
             *["-device", "virtio-serial-pci,addr=2", "-device", "virtserialport,chardev=agent,nr=1"],

@@ -49,8 +49,10 @@ class Skipped(Exception):
 class Machine:
     """A guest with four cards of one model, all up."""
 
-    def __init__(self, guest, model, root):
-        self.guest, self.model, self.root = guest, model, root
+    def __init__(self, guest, model, root, has_dpdk):
+        self.guest, self.model, self.root, self.has_dpdk = guest, model, root, has_dpdk
+        # virtio_net is a driver of the bus that virtio-pci makes of a card.
+        self.kernel_driver = {"virtio_net": "virtio-pci"}.get(model.driver, model.driver)
         for number in range(4):
             guest.ask(f"ip link set eth{number} up")
         time.sleep(2)
@@ -262,5 +264,6 @@ CHECKS = [
     ("as a device (bridge)", device),
     ("a trial of the lab", trial),
     ("link goes away in a trial", link_flap),
-    ("nothing left behind", left_behind),
 ]
+# After all others.
+LAST = [("nothing left behind", left_behind)]

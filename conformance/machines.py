@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 
+import dpdk_checks
 import guest as guests
 import machine_checks as checks
 
@@ -37,7 +38,7 @@ MODELS = {
     "e1000e": Model("e1000e", "e1000e", 1),
     "igb": Model("igb", "igb", 4),
     # Only TAP devices give a card of virtio several queues.
-    "virtio-net": Model("virtio-net-pci,mq=on,vectors=10", "virtio_net", 4, taps=True),
+    "virtio-net": Model("virtio-net-pci,mq=on,vectors=10,disable-legacy=on,iommu_platform=on", "virtio_net", 4, taps=True),
     "vmxnet3": Model("vmxnet3", "vmxnet3", 4),
 }
 
@@ -123,13 +124,16 @@ def prepare(options, folder):
         shutil.copy(options.linerate, program)
     tools = [shutil.which(name) for name in ("ethtool", "ip", "tcpdump")]
     image = os.path.join(folder, "initramfs")
-    guests.make_image(image, kernel, busybox, [program, *[tool for tool in tools if tool]])
+    plug_ins = guests.dpdk_drivers(program)
+    options.has_dpdk = bool(plug_ins)
+    guests.make_image(image, kernel, busybox, [program, *[tool for tool in tools if tool]], plug_ins=plug_ins)
     return kernel, image
 
 
 def devices(model):
     """QEMU's words for four cards, of which 0 and 2, 1 and 3 are joined by a cable; commands that prepare it in the guest's namespace."""
-    words, commands = [], []
+    # An IOMMU, for vfio, in front of the cards. Addresses of a process have 47 bits.
+    words, commands = ["-device", "intel-iommu,intremap=on,aw-bits=48"], []
     if model.taps:
         commands.append("for all in all default; do echo 1 >/proc/sys/net/ipv6/conf/$all/disable_ipv6; done")
         commands += [f"ip link add cable{number} mtu 9000 type bridge mcast_snooping 0" for number in range(2)]
@@ -167,8 +171,8 @@ def run(name, options, folder, kernel, image):
     try:
         guest = start(options, own, kernel, image, words, commands)
         print(f"{name}: a guest with {guest.accelerator}, up after {time.monotonic() - began:.0f} s", file=sys.stderr)
-        machine = checks.Machine(guest, model, ROOT)
-        for title, check in checks.CHECKS:
+        machine = checks.Machine(guest, model, ROOT, options.has_dpdk)
+        for title, check in [*checks.CHECKS, *dpdk_checks.CHECKS, *checks.LAST]:
             if options.checks and not any(word in title for word in options.checks):
                 continue
             verdict, reason = outcome(check, machine)
@@ -188,7 +192,9 @@ def start(options, own, kernel, image, words, commands):
     for accelerator in dict.fromkeys([first, options.accelerator or "tcg"]):
         try:
             patience_s = 40 if accelerator == "kvm" else 180
-            return guests.Guest(own, options.qemu, kernel, image, words, commands, accelerator, patience_s, options.limit)
+            memory = "2560" if options.has_dpdk else "1536"
+            more = {"memory": memory, "parameters": "intel_iommu=on iommu=pt"}
+            return guests.Guest(own, options.qemu, kernel, image, words, commands, accelerator, patience_s, options.limit, **more)
         except guests.Failed as error:
             failed = error
             if accelerator == "kvm" and not options.accelerator:

@@ -29,7 +29,7 @@ mod shim {
         pkg_config(&[&at_least])
             .map_err(|_| format!("libdpdk {} is too old: {OLDEST} or later is needed", version.trim()))?;
         let mut build = cc::Build::new();
-        build.file("shim/control.c").file("shim/memory.c").file("shim/queue.c").opt_level(3);
+        build.file("shim/control.c").file("shim/memory.c").file("shim/queue.c").file("shim/offload.c").opt_level(3);
         // rte_dev_dma_map, stable since 23.11, is experimental in 22.11.
         build.define("ALLOW_EXPERIMENTAL_API", None).flag("-Wno-unused-parameter");
         for flag in pkg_config(&["--cflags"])?.split_whitespace() {

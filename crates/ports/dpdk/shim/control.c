@@ -103,6 +103,21 @@ static int is_bifurcated(const char *driver)
     return strncmp(driver, "mlx", 3) == 0;
 }
 
+/* Which transmit offloads are used, as the driver calls them. Merged packets are for devices that cut them by themselves: net_tap cuts with mbufs
+ * that share a buffer, and finds an mbuf by its buffer's address (rte_mbuf_from_indirect), which does not work with frames of a pool. */
+static uint64_t tx_offloads(struct ln_device *device, const struct rte_eth_dev_info *info)
+{
+    uint64_t merged = RTE_ETH_TX_OFFLOAD_TCP_TSO | RTE_ETH_TX_OFFLOAD_MULTI_SEGS | RTE_ETH_TX_OFFLOAD_TCP_CKSUM;
+    uint64_t wanted = info->tx_offload_capa & (RTE_ETH_TX_OFFLOAD_UDP_CKSUM | RTE_ETH_TX_OFFLOAD_TCP_CKSUM);
+
+    device->merged_max = RTE_MIN(info->tx_desc_lim.nb_seg_max > 0 ? info->tx_desc_lim.nb_seg_max : LN_MERGED, LN_MERGED);
+    if ((info->tx_offload_capa & merged) == merged && (device->is_hardware || device->copies) && device->merged_max > 1)
+        wanted |= RTE_ETH_TX_OFFLOAD_TCP_TSO | (info->tx_offload_capa & RTE_ETH_TX_OFFLOAD_IPV4_CKSUM);
+    device->offloads = (wanted & RTE_ETH_TX_OFFLOAD_UDP_CKSUM ? LN_TX_UDP : 0) | (wanted & RTE_ETH_TX_OFFLOAD_TCP_CKSUM ? LN_TX_TCP : 0)
+                       | (wanted & RTE_ETH_TX_OFFLOAD_IPV4_CKSUM ? LN_TX_IPV4 : 0) | (wanted & RTE_ETH_TX_OFFLOAD_TCP_TSO ? LN_TX_TSO : 0);
+    return wanted;
+}
+
 static int configure(const struct ln_request *request, struct ln_device *device, const struct rte_eth_dev_info *info)
 {
     /* Toeplitz with this key gives both directions of a flow the same hash (Woo and Park, "Scalable TCP Session Monitoring with
@@ -127,8 +142,9 @@ static int configure(const struct ln_request *request, struct ln_device *device,
         device->rss = 1;
     }
     conf.rxmode.offloads = info->rx_offload_capa & (RTE_ETH_RX_OFFLOAD_SCATTER | RTE_ETH_RX_OFFLOAD_CHECKSUM);
-    conf.txmode.offloads = info->tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
+    conf.txmode.offloads = info->tx_offload_capa & (RTE_ETH_TX_OFFLOAD_MULTI_SEGS | tx_offloads(device, info));
     conf.rxmode.mtu = request->mtu;
+    device->rx_flags = (conf.rxmode.offloads & RTE_ETH_RX_OFFLOAD_CHECKSUM) != 0;
     device->scatters = (conf.rxmode.offloads & RTE_ETH_RX_OFFLOAD_SCATTER) != 0;
     device->multi_segment = (conf.txmode.offloads & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0;
     return rte_eth_dev_configure(device->port, device->queues, device->queues, &conf);

@@ -1,14 +1,8 @@
 /* The packet path: one call from Rust for all packets of a batch, one call of the driver for each 64 of them. */
-#include "shim.h"
-
-#include <string.h>
+#include "slot.h"
 
 #include <rte_memcpy.h>
 #include <rte_prefetch.h>
-
-/* refcnt and nb_segs in the eight bytes of an mbuf that drivers rearm, and their value in an mbuf of one segment. */
-#define SHAPE UINT64_C(0x0000ffffffff0000)
-#define PLAIN UINT64_C(0x0000000100010000)
 
 static inline uint64_t rearm_data(const struct rte_mbuf *mbuf)
 {
@@ -18,11 +12,15 @@ static inline uint64_t rearm_data(const struct rte_mbuf *mbuf)
     return bits;
 }
 
-static inline uint64_t verified(const struct ln_queue *queue, const struct rte_mbuf *mbuf)
+/* What the driver says about the checksum of a packet, as flags of its first slot. "None" stands for one that its sender left to others
+ * (RTE_MBUF_F_RX_L4_CKSUM_NONE), as virtio has it of a kernel at its far side. */
+static inline uint64_t checksum_flags(const struct ln_queue *queue, const struct rte_mbuf *mbuf)
 {
-    int good = (mbuf->ol_flags & RTE_MBUF_F_RX_L4_CKSUM_MASK) == RTE_MBUF_F_RX_L4_CKSUM_GOOD;
+    uint64_t said = mbuf->ol_flags & RTE_MBUF_F_RX_L4_CKSUM_MASK;
 
-    return queue->verifies && good ? LN_VERIFIED : 0;
+    if (said == RTE_MBUF_F_RX_L4_CKSUM_GOOD && queue->verifies)
+        return LN_VERIFIED;
+    return said == RTE_MBUF_F_RX_L4_CKSUM_NONE ? LN_PARTIAL : 0;
 }
 
 /* Hands out a copy of a packet whose mbufs are not frames of this pool, or have other owners, too; returns the number of its slots. */
@@ -39,7 +37,7 @@ static unsigned int receive_foreign(struct ln_queue *queue, struct rte_mbuf *pac
         if (bytes != NULL && bytes != room)
             rte_memcpy(room, bytes, len);
         words[0] = (uint64_t)((uint8_t *)copy->buf_addr - queue->base) << (32 - queue->frame_shift)
-                   | (uint64_t)copy->data_off << 16 | len;
+                   | (uint64_t)copy->data_off << 16 | len | checksum_flags(queue, packet);
         queue->moved_bytes += len;
         (*packets)++;
         slots = 1;
@@ -77,7 +75,7 @@ static unsigned int receive_unusual(struct ln_queue *queue, struct rte_mbuf *fir
         next = mbuf->next;
         words[slots] = offset << (32 - queue->frame_shift) | (uint64_t)mbuf->data_off << 16 | mbuf->data_len;
         if (mbuf == first)
-            words[slots] |= verified(queue, mbuf);
+            words[slots] |= checksum_flags(queue, mbuf);
         if (next != NULL)
             words[slots] |= LN_MORE;
         queue->moved_bytes += mbuf->data_len;
@@ -97,7 +95,7 @@ static unsigned int hand_out(struct ln_queue *queue, struct rte_mbuf **mbufs, un
     uint64_t total = queue->bytes, bytes = 0;
     unsigned int shift = 32 - queue->frame_shift, slots = 0, plain = 0, i;
     uint32_t frame = 1u << queue->frame_shift;
-    uint16_t verifies = queue->verifies;
+    uint8_t has_flags = queue->rx_flags;
 
     for (i = 0; i < count; i++) {
         struct rte_mbuf *mbuf = mbufs[i];
@@ -111,8 +109,8 @@ static unsigned int hand_out(struct ln_queue *queue, struct rte_mbuf **mbufs, un
             continue;
         }
         words[slots] = offset << shift | (uint64_t)start << 16 | len;
-        if (unlikely(verifies))
-            words[slots] |= verified(queue, mbuf);
+        if (unlikely(has_flags))
+            words[slots] |= checksum_flags(queue, mbuf);
         bytes += len;
         slots++;
         plain++;
@@ -166,48 +164,38 @@ static unsigned int span_of(const uint64_t *words, unsigned int count, uint32_t 
     return 0;
 }
 
-static inline struct rte_mbuf *mbuf_of(const struct ln_queue *queue, uint64_t word)
-{
-    return (struct rte_mbuf *)(queue->mbufs + (uint64_t)((uint32_t)(word >> 32) & 0xffffff) * queue->stride);
-}
-
-static inline void set_mbuf(struct rte_mbuf *mbuf, uint64_t word)
-{
-    uint64_t rearm = (word >> 16 & 0xffff) | PLAIN | (uint64_t)RTE_MBUF_PORT_INVALID << 48;
-
-    memcpy(&mbuf->rearm_data, &rearm, sizeof(rearm));
-    mbuf->ol_flags = 0;
-    mbuf->pkt_len = (uint16_t)word;
-    mbuf->data_len = (uint16_t)word;
-}
-
 /* Sends one packet of several frames; returns whether it went. */
 static int transmit_chain(struct ln_queue *queue, const uint64_t *words, unsigned int slots, uint32_t len)
 {
-    struct rte_mbuf *first = mbuf_of(queue, words[0]), *last = NULL;
-    unsigned int i;
+    struct rte_mbuf *packet = chain_mbufs(queue, words, slots, len);
+    int is_ready = 1;
 
-    for (i = 0; i < slots; i++) {
-        struct rte_mbuf *mbuf = mbuf_of(queue, words[i]);
-
-        set_mbuf(mbuf, words[i]);
-        if (last != NULL)
-            last->next = mbuf;
-        last = mbuf;
+    if (unlikely((words[0] & LN_PARTIAL) != 0)) {
+        is_ready = ln_leave_checksum(queue->offloads, packet)
+                   && rte_eth_tx_prepare(queue->port, queue->queue, &packet, 1) == 1;
+        queue->not_left = !is_ready;
     }
-    first->nb_segs = (uint16_t)slots;
-    first->pkt_len = len;
-    if (rte_eth_tx_burst(queue->port, queue->queue, &first, 1) == 1)
+    if (is_ready && rte_eth_tx_burst(queue->port, queue->queue, &packet, 1) == 1)
         return 1;
-    for (i = 0; i < slots; i++) {
-        struct rte_mbuf *mbuf = mbuf_of(queue, words[i]);
-
-        mbuf->next = NULL;
-        mbuf->nb_segs = 1;
-    }
+    unchain_mbufs(queue, words, slots);
     return 0;
 }
 
+/* Leaves the partial checksums among some packets to the device; returns how many packets from the first on can be sent so. */
+static __rte_noinline unsigned int leave_checksums(struct ln_queue *queue, struct rte_mbuf **mbufs, const uint64_t *words, unsigned int count)
+{
+    unsigned int ready, i;
+
+    for (i = 0; i < count; i++)
+        if ((words[i] & LN_PARTIAL) != 0 && !ln_leave_checksum(queue->offloads, mbufs[i]))
+            break;
+    ready = rte_eth_tx_prepare(queue->port, queue->queue, mbufs, (uint16_t)i);
+    queue->not_left = ready < count;
+    return ready;
+}
+
+/* Sends slots from the front of `words`; returns how many the driver took. Partial checksums are left to the device. At a packet for which that is
+ * impossible it stops, and sets `not_left`: they have to be completed. */
 unsigned int ln_transmit(struct ln_queue *queue, const uint64_t *words, unsigned int count, unsigned int *packets)
 {
     struct rte_mbuf *mbufs[LN_BURST];
@@ -216,18 +204,32 @@ unsigned int ln_transmit(struct ln_queue *queue, const uint64_t *words, unsigned
 
     queue->moved_bytes = 0;
     *packets = 0;
-    while (taken < count) {
+    queue->not_left = 0;
+    while (taken < count && !queue->not_left) {
         unsigned int wanted = RTE_MIN(count - taken, (unsigned int)LN_BURST), made, sent, i;
         uint64_t bytes = 0;
+        int is_partial = 0;
 
         for (made = 0; made < wanted; made++) {
             uint64_t word = words[taken + made];
 
-            if (unlikely((word & LN_MORE) != 0 || (uint16_t)word > len_max))
-                break;
+            if (unlikely((word & (LN_MORE | LN_PARTIAL)) != 0 || (uint16_t)word > len_max)) {
+                if ((word & LN_MORE) != 0 || (uint16_t)word > len_max)
+                    break;
+                is_partial = 1;
+            }
             mbufs[made] = mbuf_of(queue, word);
             set_mbuf(mbufs[made], word);
             bytes += (uint16_t)word;
+        }
+        if (unlikely(is_partial)) {
+            unsigned int ready = leave_checksums(queue, mbufs, words + taken, made);
+
+            for (i = ready; i < made; i++)
+                bytes -= (uint16_t)words[taken + i];
+            made = ready;
+            if (made == 0)
+                break;
         }
         if (unlikely(made == 0)) {
             uint32_t len;
@@ -251,11 +253,6 @@ unsigned int ln_transmit(struct ln_queue *queue, const uint64_t *words, unsigned
     }
     *packets += plain;
     return taken;
-}
-
-static uint8_t *frame_of(const struct ln_queue *queue, uint64_t word)
-{
-    return queue->base + (((uint64_t)((uint32_t)(word >> 32) & 0xffffff)) << queue->frame_shift) + (uint16_t)(word >> 16);
 }
 
 /* As ln_receive, for mbufs of the device's own memory: `words` are `room` free slots, which packets are copied into. Each packet takes
@@ -291,6 +288,8 @@ unsigned int ln_receive_copy(struct ln_queue *queue, uint64_t *words, unsigned i
             if (bytes != NULL && bytes != frame)
                 rte_memcpy(frame, bytes, part);
             words[slots] = (words[slots] & ~UINT64_C(0xffff)) | part | (i + 1 < needed ? LN_MORE : 0);
+            if (i == 0)
+                words[slots] |= checksum_flags(queue, mbuf);
             copied += part;
         }
         queue->moved_bytes += len;
@@ -309,7 +308,8 @@ unsigned int ln_transmit_copy(struct ln_queue *queue, const uint64_t *words, uns
 
     queue->moved_bytes = 0;
     *packets = 0;
-    while (taken < count) {
+    queue->not_left = 0;
+    while (taken < count && !queue->not_left) {
         uint32_t len, lens[LN_BURST];
         unsigned int spans[LN_BURST], made = 0, sent, i, at = taken;
         struct rte_mbuf *mbufs[LN_BURST];
@@ -331,7 +331,10 @@ unsigned int ln_transmit_copy(struct ln_queue *queue, const uint64_t *words, uns
                     break;
                 rte_memcpy(room, frame_of(queue, word), (uint16_t)word);
             }
-            if (i < slots) {
+            queue->not_left = i == slots && (words[at] & LN_PARTIAL) != 0
+                              && (!ln_leave_checksum(queue->offloads, mbuf)
+                                  || rte_eth_tx_prepare(queue->port, queue->queue, &mbuf, 1) != 1);
+            if (i < slots || queue->not_left) {
                 rte_pktmbuf_free(mbuf);
                 break;
             }

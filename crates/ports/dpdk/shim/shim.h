@@ -14,7 +14,16 @@
 
 /* Bits of a slot's word, as crates/base/mem/src/slot.rs lays it out. */
 #define LN_MORE (UINT64_C(1) << 56)
+#define LN_PARTIAL (UINT64_C(1) << 57)
 #define LN_VERIFIED (UINT64_C(1) << 58)
+
+/* Bits of `offloads`: checksums that a device computes on transmit, and cutting of merged TCP packets. */
+#define LN_TX_UDP 1
+#define LN_TX_TCP 2
+#define LN_TX_IPV4 4
+#define LN_TX_TSO 8
+/* TCP segments that are sent as one packet, at most. */
+#define LN_MERGED 24
 
 /* Frames of a pool as mbufs: mbuf N describes frame N for good. */
 struct ln_memory {
@@ -43,14 +52,17 @@ struct ln_queue {
     struct rte_mempool *mempool; /* of the frames; of the device's own mbufs if all packets are copied */
     uint16_t port;
     uint16_t queue;
-    uint16_t frags_max;
-    uint16_t verifies;          /* the device is hardware, whose word on checksums is believed */
+    uint8_t frags_max;
+    uint8_t rx_flags;           /* the driver says something about checksums of received packets */
+    uint8_t verifies;           /* the device is hardware, whose word on checksums is believed */
+    uint8_t offloads;           /* LN_TX_... */
     uint32_t len_max;
     uint32_t held;              /* mbufs in `holding` that wait for room */
     uint64_t moved_bytes;       /* bytes of the packets that the last call moved */
     /* Totals of what was received and could not be handed out. */
     uint64_t foreign;           /* packets of other memory, that found no frame */
     uint64_t too_long;          /* packets of more segments than the batch has slots */
+    uint32_t not_left;          /* the last call stopped at a packet whose partial checksum cannot be left to the device */
     struct rte_mbuf *holding[LN_BURST];
 } __rte_cache_aligned;
 
@@ -69,6 +81,11 @@ unsigned int ln_receive(struct ln_queue *queue, uint64_t *words, unsigned int ro
 unsigned int ln_receive_copy(struct ln_queue *queue, uint64_t *words, unsigned int room, unsigned int *packets);
 unsigned int ln_transmit(struct ln_queue *queue, const uint64_t *words, unsigned int count, unsigned int *packets);
 unsigned int ln_transmit_copy(struct ln_queue *queue, const uint64_t *words, unsigned int count, unsigned int *packets);
+int ln_transmit_merged(struct ln_queue *queue, const uint64_t *segments, unsigned int slots, unsigned int ip_len, unsigned int headers_len,
+                       unsigned int size);
+int ln_transmit_merged_copy(struct ln_queue *queue, const uint64_t *segments, unsigned int slots, unsigned int ip_len,
+                            unsigned int headers_len, unsigned int size);
+int ln_leave_checksum(uint8_t offloads, struct rte_mbuf *mbuf);
 /* How a device is to be opened. */
 struct ln_request {
     const char *name;           /* of the device: net_null0, 0000:01:00.0 */
@@ -99,6 +116,9 @@ struct ln_device {
     uint8_t copies;             /* packets are copied into mbufs of the device's own memory */
     uint8_t rss;
     uint8_t dma_mapped;
+    uint8_t offloads;           /* LN_TX_... */
+    uint8_t rx_flags;           /* it says something about checksums of received packets */
+    uint8_t merged_max;         /* segments in a packet that the device cuts, at most */
     char driver[48];
     struct rte_mempool *mempool; /* of the device's own mbufs */
     struct rte_device *device;

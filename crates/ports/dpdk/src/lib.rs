@@ -12,6 +12,7 @@
 mod device;
 mod eal;
 mod memory;
+mod offload;
 mod open;
 mod port;
 mod sys;

@@ -65,7 +65,7 @@ fn start(spec: &PortSpec, options: &Options, pool: &Pool) -> Result<(DeviceInfo,
         queues: options.queues,
         descriptors: options.descriptors,
         mtu: options.mtu,
-        promiscuous: spec.options.promiscuous,
+        promiscuous: options.promiscuous,
         symmetric: options.symmetric,
         link_wait_ms: options.link_wait_ms,
         copy_frames: COPY_FRAMES * u32::from(options.queues),
@@ -119,6 +119,8 @@ struct Options {
     queues: u16,
     descriptors: u16,
     mtu: u16,
+    /// As the driver has it if nothing is said.
+    promiscuous: Option<bool>,
     symmetric: bool,
     link_wait_ms: u32,
     bind: Bind,
@@ -133,9 +135,8 @@ impl Options {
         };
         let descriptors = number("descriptors", 32_768)?.unwrap_or(0) as u16;
         let mtu = number("mtu", 65_000)?.unwrap_or(0) as u16;
-        let is_bus_address = spec.target.contains(':');
         let link_wait_ms = match spec.take_number("linkwait", 0, 60_000) {
-            Ok(given) => given.unwrap_or(if is_bus_address { LINK_WAIT_MS } else { 0 }) as u32,
+            Ok(given) => given.unwrap_or(if is_bus_address(spec) { LINK_WAIT_MS } else { 0 }) as u32,
             Err(error) => return Err(refuse(spec, error.problem)),
         };
         let symmetric = spec.take_flag("symmetric").map_err(|error| refuse(spec, error.problem))?;
@@ -164,8 +165,15 @@ impl Options {
         let words: String = words.iter().map(|(key, value)| format!(",{key}={value}")).collect();
         let devargs = spec.target.clone() + &words;
         spec.finish(&["queues", "promisc", "tx_only", "rx_only"]).map_err(|error| refuse(spec, error.problem))?;
-        Ok(Options { devargs, queues, descriptors, mtu, symmetric, link_wait_ms, bind })
+        // Network cards are opened as the interfaces of the kernel are.
+        let promiscuous = spec.options.promiscuous.or(is_bus_address(spec).then_some(true));
+        Ok(Options { devargs, queues, descriptors, mtu, promiscuous, symmetric, link_wait_ms, bind })
     }
+}
+
+/// Whether a spec names a device by its place on a bus: a network card.
+fn is_bus_address(spec: &PortSpec) -> bool {
+    spec.target.contains(':')
 }
 
 /// The driver's own word for the number of queues, for drivers that must be told when the device is made.
@@ -180,7 +188,7 @@ fn explain(spec: &PortSpec, failure: &Failure) -> OpenError {
         "" => failure.step.clone(),
         why => format!("{} ({why})", failure.step),
     };
-    let hint = if spec.target.contains(':') {
+    let hint = if is_bus_address(spec) {
         "a network card must be with vfio-pci: the option `bind` takes it there for as long as the port is open, and \
          `linerate ports` shows who has it (docs/dpdk.md)"
     } else {
@@ -207,6 +215,10 @@ mod tests {
         let bind = |text| options(text).map(|taken| taken.bind);
         assert_eq!((bind("dpdk:0000:01:00.0,bind"), bind("dpdk:0000:01:00.0")), (Ok(Bind::IfUnused), Ok(Bind::No)));
         assert_eq!(bind("dpdk:0000:01:00.0,bind=force"), Ok(Bind::Force));
+        let promiscuous = |text| options(text).map(|taken| taken.promiscuous);
+        assert_eq!(promiscuous("dpdk:0000:01:00.0"), Ok(Some(true)));
+        assert_eq!(promiscuous("dpdk:0000:01:00.0,promisc=no"), Ok(Some(false)));
+        assert_eq!(promiscuous("dpdk:net_tap0"), Ok(None));
         assert_eq!(options("dpdk:net_tap0,iface=t0").unwrap().devargs, "net_tap0,iface=t0");
         for wrong in [
             "dpdk:",

@@ -9,6 +9,7 @@ use linerate_port::{
 };
 
 use crate::device::OpenDevice;
+use crate::offload::Offload;
 use crate::sys::{self, Queue};
 
 /// Bytes of an Ethernet header, and of a VLAN tag.
@@ -30,6 +31,7 @@ pub struct DpdkPort {
     /// The last `transmit` left packets.
     full: bool,
     index: u16,
+    offload: Offload,
     device: Arc<OpenDevice>,
 }
 
@@ -45,6 +47,7 @@ impl DpdkPort {
             stats: Stats::default(),
             full: false,
             index,
+            offload: Offload::of(&device.info),
             device: Arc::clone(device),
         }
     }
@@ -84,10 +87,11 @@ fn caps(spec: &PortSpec, device: &OpenDevice, index: u16, pool: &Pool) -> Caps {
         zero_copy: !copies,
         copies: if copies { "each packet is copied to or from an mbuf" } else { "nothing is copied up to the driver" },
         detail: format!(
-            "{}, driver {driver}, {} of {} queues{rss}, {memory}",
+            "{}, driver {driver}, {} of {} queues{rss}, {memory}, {}",
             sys::version(),
             info.queues,
-            info.max_queues
+            info.max_queues,
+            Offload::of(info)
         ),
         link_bps: (1..u32::MAX).contains(&info.speed_mbps).then(|| u64::from(info.speed_mbps) * 1_000_000),
         mac: (info.mac != [0; 6]).then_some(info.mac),
@@ -122,8 +126,12 @@ impl Port for DpdkPort {
     fn transmit(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
         self.caps.check_pool(batch, &self.pool)?;
         sys::register_thread();
-        complete_checksums(batch);
-        let moved = self.queue.transmit(batch);
+        let moved = if self.device.info.offloads != 0 && batch.has_checksum_flags() {
+            self.offload.transmit(&mut self.queue, batch, self.caps.frame_len_max)
+        } else {
+            complete_checksums(batch);
+            self.queue.transmit(batch, usize::MAX)
+        };
         self.stats.tx_packets += moved.packets as u64;
         self.stats.tx_bytes += moved.bytes;
         self.full = !batch.is_empty();

@@ -8,10 +8,10 @@ mod queue;
 use std::cell::Cell;
 use std::ffi::{CStr, CString, c_char, c_int};
 
-pub(crate) use abi::DeviceInfo;
 use abi::Request;
+pub(crate) use abi::{DeviceInfo, TX_TCP, TX_TSO, TX_UDP};
 pub(crate) use memory::FrameStore;
-pub(crate) use queue::Queue;
+pub(crate) use queue::{Moved, Queue};
 
 /// The version of libdpdk.
 pub(crate) fn version() -> String {

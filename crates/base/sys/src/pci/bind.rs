@@ -284,10 +284,16 @@ impl Bus {
         }
         let setting = self.root.join(NOIOMMU);
         (device.iommu_group.is_none() && !self.noiommu_allowed()).then(|| {
+            let without = if setting.exists() {
+                format!(": echo Y > {}, after which the card can write into any memory", setting.display())
+            } else {
+                ", give it one (QEMU: -device intel-iommu), because this kernel's vfio does not work without \
+                 (CONFIG_VFIO_NOIOMMU is off, as in Debian's kernels)"
+                    .into()
+            };
             let hint = format!(
                 "switch it on by intel_iommu=on iommu=pt on the kernel's command line (Intel) or in the firmware; where there is \
-                 none, as in most virtual machines: echo Y > {}, after which the card can write into any memory",
-                setting.display()
+                 none, as in most virtual machines{without}"
             );
             Refusal::new("the machine has no IOMMU, or it is off", hint)
         })

@@ -443,6 +443,7 @@ fn what_the_host_needs_is_not_taken() {
         assert!(refusal.cause.contains(words) && !refusal.hint.is_empty(), "{refusal}");
         assert!(machine.is_as_before() && machine.made.log.lock().unwrap().is_empty(), "nothing was written");
         assert_eq!(machine.bus.refusal(&machine.bus.device(card()).unwrap(), true).is_none(), forced, "{refusal}");
+        refusal.hint
     };
     *machine.made.used.lock().unwrap() = Some("eth1 has address 192.0.2.1".into());
     // While it is down, its addresses are of no use.
@@ -464,11 +465,13 @@ fn what_the_host_needs_is_not_taken() {
     // Bridges between buses and what vfio has are no users.
     machine.drive(TWIN, VFIO);
     fs::remove_file(device.join("iommu_group")).unwrap();
-    refused("no IOMMU", false);
+    let hint = refused("no IOMMU", false);
+    assert!(hint.contains("CONFIG_VFIO_NOIOMMU") && !hint.contains("echo Y"), "{hint}");
     let setting = machine.made.root.join("module/vfio/parameters");
     fs::create_dir_all(&setting).unwrap();
     fs::write(setting.join("enable_unsafe_noiommu_mode"), "N\n").unwrap();
-    refused("no IOMMU", false);
+    let hint = refused("no IOMMU", false);
+    assert!(hint.contains("echo Y > ") && !hint.contains("CONFIG_VFIO_NOIOMMU"), "{hint}");
     fs::write(setting.join("enable_unsafe_noiommu_mode"), "Y\n").unwrap();
     assert!(machine.bus.is_noiommu());
     fs::create_dir_all(machine.made.root.join("class/iommu/dmar0")).unwrap();

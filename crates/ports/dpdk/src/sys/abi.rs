@@ -34,6 +34,9 @@ pub(crate) struct DeviceInfo {
     pub copies: u8,
     pub rss: u8,
     pub dma_mapped: u8,
+    pub offloads: u8,
+    pub rx_flags: u8,
+    pub merged_max: u8,
     pub driver: [c_char; 48],
     pub mempool: *mut c_void,
     pub device: *mut c_void,
@@ -71,6 +74,11 @@ pub(crate) struct RawMemory {
     pub frame_shift: u32,
 }
 
+/// Bits of `offloads`, `LN_TX_...`: the UDP checksum, the TCP checksum, and cutting of merged TCP packets.
+pub(crate) const TX_UDP: u8 = 1;
+pub(crate) const TX_TCP: u8 = 2;
+pub(crate) const TX_TSO: u8 = 8;
+
 /// Packets that one call of a driver moves, at most.
 pub(crate) const BURST: usize = 64;
 
@@ -85,13 +93,16 @@ pub(crate) struct RawQueue {
     pub mempool: *mut c_void,
     pub port: u16,
     pub queue: u16,
-    pub frags_max: u16,
-    pub verifies: u16,
+    pub frags_max: u8,
+    pub rx_flags: u8,
+    pub verifies: u8,
+    pub offloads: u8,
     pub len_max: u32,
     pub held: u32,
     pub moved_bytes: u64,
     pub foreign: u64,
     pub too_long: u64,
+    pub not_left: u32,
     pub holding: [*mut c_void; BURST],
 }
 
@@ -130,6 +141,22 @@ unsafe extern "C" {
         count: c_uint,
         packets: *mut c_uint,
     ) -> c_uint;
+    pub(crate) fn ln_transmit_merged(
+        queue: *mut RawQueue,
+        segments: *const u64,
+        slots: c_uint,
+        ip_len: c_uint,
+        headers_len: c_uint,
+        size: c_uint,
+    ) -> c_int;
+    pub(crate) fn ln_transmit_merged_copy(
+        queue: *mut RawQueue,
+        segments: *const u64,
+        slots: c_uint,
+        ip_len: c_uint,
+        headers_len: c_uint,
+        size: c_uint,
+    ) -> c_int;
     pub(crate) fn ln_queue_poll(queue: *mut RawQueue) -> c_uint;
     pub(crate) fn ln_queue_drain(queue: *mut RawQueue, most: c_uint);
 

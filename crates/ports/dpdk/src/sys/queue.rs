@@ -3,9 +3,13 @@
 use std::ffi::c_uint;
 
 use linerate_mem::{Batch, Pool, Slot};
+use linerate_wire::Merge;
 
 use super::abi::{self, BURST, DeviceInfo, RawQueue};
 use super::memory::FrameStore;
+
+/// Bytes of an Ethernet header.
+const ETHERNET_BYTES: usize = 14;
 
 /// Packets, and their bytes, that one call moved.
 #[derive(Clone, Copy, Debug, Default)]
@@ -41,13 +45,16 @@ impl Queue {
             mempool: if copies { info.mempool } else { memory.mempool },
             port: info.port,
             queue,
-            frags_max: frags_max as u16,
-            verifies: info.is_hardware.into(),
+            frags_max: frags_max as u8,
+            rx_flags: info.rx_flags,
+            verifies: info.is_hardware,
+            offloads: info.offloads,
             len_max: len_max as u32,
             held: 0,
             moved_bytes: 0,
             foreign: 0,
             too_long: 0,
+            not_left: 0,
             holding: [std::ptr::null_mut(); BURST],
         });
         Queue { raw, copies, spare: Vec::new(), pool: pool.clone() }
@@ -99,14 +106,15 @@ impl Queue {
         Moved { packets: packets as usize, bytes: self.raw.moved_bytes }
     }
 
-    /// Sends packets from the front of the batch, as many as the driver takes.
+    /// Sends packets from the front of the batch, of its first `slots` slots at most, as many as the driver takes. Partial checksums are left to the
+    /// device; see [`Queue::has_refused`].
     #[inline]
-    pub fn transmit(&mut self, batch: &mut Batch) -> Moved {
+    pub fn transmit(&mut self, batch: &mut Batch, slots: usize) -> Moved {
         let mut packets: c_uint = 0;
         let (queue, copies) = (&mut *self.raw, self.copies);
         let mut taken = 0;
         batch.take_words(|words| {
-            let count = words.len() as c_uint;
+            let count = words.len().min(slots) as c_uint;
             // SAFETY: the words are slots of the pool that the queue was made for, which are the batch's. Those that the shim took
             // leave it, and their mbufs are the driver's; where it copied them, they stay, to be freed.
             taken = unsafe {
@@ -121,6 +129,33 @@ impl Queue {
             self.pool.free_front(batch, taken);
         }
         Moved { packets: packets as usize, bytes: self.raw.moved_bytes }
+    }
+
+    /// True if the last `transmit` stopped at a packet whose partial checksum the device does not compute.
+    pub fn has_refused(&self) -> bool {
+        self.raw.not_left != 0
+    }
+
+    /// Sends the TCP segments in the first slots of the batch as one packet, which the device cuts again: the first has the headers of the merged
+    /// packet. False if the driver does not take it now, or never; the batch is then as it was.
+    pub fn transmit_merged(&mut self, batch: &mut Batch, merge: &Merge) -> bool {
+        let (segments, ip_len) = (merge.segments(), merge.transport_at() - ETHERNET_BYTES);
+        let [slots, ip_len, headers_len, size] =
+            [segments, ip_len, merge.headers_len(), merge.size()].map(|number| number as c_uint);
+        let send = if self.copies { abi::ln_transmit_merged_copy } else { abi::ln_transmit_merged };
+        let (queue, copies, mut sent) = (&mut *self.raw, self.copies, false);
+        batch.take_words(|words| {
+            if words.len() < segments {
+                return 0;
+            }
+            // SAFETY: as in `transmit`, for the first `segments` slots, each of which has `headers_len` bytes at least.
+            sent = unsafe { send(queue, words.as_ptr(), slots, ip_len, headers_len, size) } != 0;
+            if sent && !copies { segments } else { 0 }
+        });
+        if sent && copies {
+            self.pool.free_front(batch, segments);
+        }
+        sent
     }
 
     /// Whether packets have arrived. They wait here for the next `receive`.
