@@ -38,6 +38,16 @@ trial = "{trial}"
 """
 
 
+# The same cable, and how long a packet takes from the one card's port to the other's.
+LATENCY = EXPERIMENT.split("[[test]]", maxsplit=1)[0] + """[[test]]
+kind = "latency"
+shares = [0]
+idle = "50pps"
+timestamps = "hardware"
+trial = "6s"
+"""
+
+
 class Wrong(Exception):
     """The check failed; the text says how."""
 
@@ -180,9 +190,9 @@ def device(machine):
     all_arrived(carry(machine, "packet:eth0", "packet:eth1", meanwhile="linerate bridge packet:eth2 packet:eth3"))
 
 
-def lab_run(machine, rate, trial):
-    """Starts the experiment in the guest; its output grows in /tmp/lab/log."""
-    text = EXPERIMENT.format(sender=SENDER, receiver=RECEIVER, rate=rate, trial=trial)
+def lab_run(machine, rate, trial, experiment=EXPERIMENT):
+    """Starts an experiment in the guest; its output grows in /tmp/lab/log."""
+    text = experiment.format(sender=SENDER, receiver=RECEIVER, rate=rate, trial=trial)
     command = "cd /tmp/lab; rm -rf results log; linerate lab run back.toml --plain --fresh --yes >log 2>&1 &"
     machine.guest.ask(f"mkdir -p /tmp/lab; cat >/tmp/lab/back.toml <<'END'\n{text}END\n{command}")
 
@@ -244,6 +254,86 @@ def link_flap(machine):
     return next(line.strip() for line in log.splitlines() if "went away" in line)[:160]
 
 
+def timestamps_told(machine):
+    """What `linerate ports` says of the timestamps of both cards."""
+    ports = json.loads(machine.guest.ask("linerate ports --json"))
+    rows = {row["name"]: row["timestamps"] for row in ports["interfaces"]}
+    return [rows[card] for card in (SENDER, RECEIVER)]
+
+
+def timestamped_now(machine):
+    """Which received packets both cards timestamp, as `linerate doctor` reads it (SIOCGHWTSTAMP)."""
+    document = json.loads(machine.guest.run("linerate doctor --json", 120)[1])
+    cards = {card["name"]: card["timestamps"] for card in document["facts"]["interfaces"]}
+    return [cards[card]["received_now"] for card in (SENDER, RECEIVER)]
+
+
+def latency_points(document):
+    return [
+        (point, trial["trial"])
+        for cell in document["cells"]
+        for finding in cell["findings"]
+        if finding["test"] == "latency" and finding["result"]
+        for point in finding["result"]["points"]
+        for trial in finding["trials"][-1:]
+    ]
+
+
+def hardware_timestamps(machine):
+    """A latency test by the cards' timestamps, cross-stamped, with a stated error; also the next one after a run that was killed."""
+    told = timestamps_told(machine)
+    if not all(row and row["hardware"] and row["sent"] and row["received"] and row["clock"] for row in told):
+        doctor = machine.guest.run("linerate doctor", 120)[1]
+        if f"{SENDER} timestamps" not in doctor:
+            raise Wrong(f"ports say that there are none, and doctor says nothing: {told}")
+        raise Skipped("the card has none that QEMU shows")
+    doctor = machine.guest.run("linerate doctor", 120)[1]
+    if f"{SENDER} timestamps: its clock stands still" in doctor or "its clock stands still" in doctor:
+        raise Skipped("QEMU's card has a clock that stands still, as `linerate doctor` says")
+    # A run that is killed in the middle leaves a note, and the cards timestamping.
+    lab_run(machine, "", "", LATENCY)
+    for _ in range(200):
+        if machine.guest.run("ls /run/linerate/timestamps 2>/dev/null | grep -c -v lock")[1].strip() == "2":
+            break
+        time.sleep(0.1)
+    else:
+        raise Wrong(f"no notes of two cards: {machine.guest.run('ls -R /run/linerate; tail -5 /tmp/lab/log')[1]}")
+    time.sleep(1)
+    machine.guest.run("kill -KILL $(pidof linerate)")
+    time.sleep(1)
+    killed = timestamped_now(machine)
+    if "nothing" in killed:
+        raise Wrong(f"the cards timestamp {killed} after a run that was killed while it probed")
+    lab_run(machine, "", "", LATENCY)
+    log, document = lab_end(machine)
+    left = machine.guest.run("ls /run/linerate/timestamps | grep -v lock")[1].strip()
+    if left or timestamped_now(machine) != ["nothing", "nothing"]:
+        raise Wrong(f"left behind: notes {left.split()}, the cards timestamp {timestamped_now(machine)}")
+    points = latency_points(document)
+    cleared = machine.guest.ask(f"ethtool -S {RECEIVER} | grep rx_hwtstamp_cleared; true").rsplit(":", 1)[-1].strip()
+    if not points and "came without a timestamp" in log and cleared not in ("", "0"):
+        # The card latched a timestamp, and did not mark the packet that it is of: its driver throws such timestamps away (docs/machines.md).
+        raise Skipped(f"no received packet had its timestamp: the driver cleared {cleared} that the card did not assign")
+    if not points:
+        raise Wrong(f"no latency: {log.strip()[-400:]}")
+    point, trial = points[-1]
+    timestamps, latency = point["timestamps"], point["latency"]
+    if timestamps["kind"] != "hardware" or not latency:
+        raise Wrong(f"measured by {timestamps}")
+    probes = timestamps["probes"]
+    if latency["samples"] != probes["sent"] - probes["lost"] - probes["without_timestamp"] - probes["rejected"] or trial["unexplained"]:
+        raise Wrong(f"samples and probes differ, or packets are unexplained: {latency} {timestamps} {trial}")
+    # The cable of QEMU takes no time of its own: what is left is the emulation between two cards. A packet that arrived before it was
+    # sent, or a whole time-out later, would be the clocks'.
+    if not timestamps["error_ns"] or latency["samples"] < probes["sent"] / 2 or latency["max_ns"] >= 100_000_000:
+        raise Wrong(f"latencies that cannot be: {latency} {timestamps}")
+    by_software = trial["latency"]["p50_ns"]
+    return (
+        f"p50 {latency['p50_ns']} ns, error {timestamps['error_ns']} ns, {latency['samples']} of {probes['sent']} probes, "
+        f"{', '.join(timestamps['clocks'])}; by software p50 {by_software} ns"
+    )
+
+
 def left_behind(machine):
     """Nothing is left: no process, no promiscuous mode (IFF_PROMISC, linux/if.h)."""
     running = machine.guest.run("pidof linerate")[1].strip()
@@ -264,6 +354,7 @@ CHECKS = [
     ("as a device (bridge)", device),
     ("a trial of the lab", trial),
     ("link goes away in a trial", link_flap),
+    ("hardware timestamps", hardware_timestamps),
 ]
 # After all others.
 LAST = [("nothing left behind", left_behind)]

@@ -44,7 +44,7 @@ fn check(text: &str, experiment: &Experiment) {
     assert!(estimate.cells == cells.len() && estimate.trials > 0 && estimate.duration_ns > 0);
     for test in &experiment.tests {
         assert!(test.trial_ns > 0);
-        if let TestKind::Latency { shares, idle_pps } = &test.kind {
+        if let TestKind::Latency { shares, idle_pps, .. } = &test.kind {
             assert!(*idle_pps >= 1.0 && shares.iter().all(|share| (0.0..1.0).contains(share)), "{text}");
         }
     }

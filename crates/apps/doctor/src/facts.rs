@@ -112,6 +112,38 @@ pub struct PciCard {
     pub driver_before: Option<String>,
 }
 
+/// Timestamps that a network card makes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Timestamps {
+    /// All of it in words.
+    pub words: String,
+    /// It can timestamp packets that it sends.
+    pub sent: bool,
+    /// Received packets that it can timestamp, by ethtool's names of the filters.
+    pub received: Vec<String>,
+    /// Received packets that it timestamps now: `nothing`, `all` or `some`; `None` where the driver does not tell.
+    pub received_now: Option<String>,
+    /// Number of its clock: /dev/ptpN.
+    pub clock: Option<u32>,
+    /// Whether that clock can be used.
+    pub clock_state: ClockState,
+}
+
+/// Whether the clock of a network card can be used.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ClockState {
+    /// There is none.
+    #[default]
+    None,
+    /// It goes on.
+    Runs,
+    /// It does not.
+    Stands,
+    /// It cannot be read, and why.
+    Unreadable(String),
+}
+
 /// One network interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Interface {
@@ -141,6 +173,8 @@ pub struct Interface {
     pub channels: Option<(u32, u32)>,
     /// How the card spreads packets over its receive queues; `None` where the driver has no RSS, or does not tell.
     pub rss: Option<Rss>,
+    /// What the driver says of its timestamps; `None` where it does not tell.
+    pub timestamps: Option<Timestamps>,
     /// Pause frames are obeyed, are sent.
     pub pause: Option<(bool, bool)>,
     /// NUMA node of the device; `None` where there is none.

@@ -7,9 +7,11 @@ use std::path::Path;
 use linerate_sys::capability::Capabilities;
 use linerate_sys::netdev::Netdev;
 use linerate_sys::pci::{Bus, PciDevice};
+use linerate_sys::ptp::PtpClock;
 use linerate_sys::rss::FlowType;
+use linerate_sys::timestamping::{Timestamped, Timestamping};
 
-use super::facts::{Cores, Facts, Interface, Memory, PciCard, Rights, Rings, Rss, Softnet};
+use super::facts::{ClockState, Cores, Facts, Interface, Memory, PciCard, Rights, Rings, Rss, Softnet, Timestamps};
 
 /// Settings that packet rates depend on.
 const SYSCTLS: [&str; 12] = [
@@ -204,6 +206,7 @@ fn interface(name: &str) -> std::io::Result<Interface> {
         tx_queues: count("tx-"),
         channels: device.channels()?.map(|channels| channels.combined).filter(|combined| combined.1 > 0),
         rss: rss(&device)?,
+        timestamps: device.timestamping()?.map(|can| timestamps(can, device.timestamped().ok().flatten())),
         pause: device.pause()?.map(|pause| (pause.rx, pause.tx)),
         node: text(format!("{directory}/device/numa_node")).parse().ok(),
         interrupts: interrupts(&directory),
@@ -211,6 +214,40 @@ fn interface(name: &str) -> std::io::Result<Interface> {
         losses: losses(&directory),
     })
 }
+
+fn timestamps(can: Timestamping, now: Option<Timestamped>) -> Timestamps {
+    let now = now.map(|now| match now {
+        Timestamped::Nothing => "nothing",
+        Timestamped::All => "all",
+        Timestamped::Some => "some",
+    });
+    Timestamps {
+        received_now: now.map(str::to_owned),
+        words: can.to_string(),
+        sent: can.sent,
+        received: can.filter_names().into_iter().map(str::to_owned).collect(),
+        clock: can.clock,
+        clock_state: can.clock.filter(|_| can.is_hardware()).map_or(ClockState::None, clock_state),
+    }
+}
+
+/// Reads it twice.
+fn clock_state(number: u32) -> ClockState {
+    let read = || {
+        let clock = PtpClock::open(number)?;
+        let before = clock.read()?;
+        std::thread::sleep(CLOCK_WAIT);
+        Ok::<_, std::io::Error>((before, clock.read()?))
+    };
+    match read() {
+        Ok((before, after)) if after.clock_ns == before.clock_ns => ClockState::Stands,
+        Ok(_) => ClockState::Runs,
+        Err(error) => ClockState::Unreadable(error.to_string()),
+    }
+}
+
+/// Longer than a tick of any clock.
+const CLOCK_WAIT: std::time::Duration = std::time::Duration::from_millis(1);
 
 fn rss(device: &Netdev) -> std::io::Result<Option<Rss>> {
     let Some(rss) = device.rss()? else { return Ok(None) };

@@ -8,6 +8,7 @@
 pub mod facts;
 pub mod gather;
 pub mod show;
+mod timestamps;
 
 mod cores;
 mod drops;
@@ -90,6 +91,7 @@ pub fn examine(facts: &Facts) -> Vec<Finding> {
     for interface in &facts.interfaces {
         findings.extend(interfaces::check(interface, facts));
         findings.extend(rss::check(interface));
+        findings.extend(timestamps::check(interface));
     }
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     findings

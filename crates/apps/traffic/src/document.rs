@@ -7,7 +7,7 @@ use linerate_console::tables::{CoreRow, QueueRow, uneven_queues};
 use linerate_console::tool;
 use linerate_gen::{Histogram, MergedStream, Receiver, SenderReport, SequenceCounts};
 use linerate_port::{Drops, FarSide, Stats, drops_that_happened};
-use linerate_report::{Latency, Timestamp, Tool};
+use linerate_report::{Latency, Timestamp, TimestampKind, Tool};
 use linerate_streams::StreamFile;
 use serde::Serialize;
 
@@ -207,6 +207,8 @@ pub struct StreamReceived {
     pub l2_bps: Option<f64>,
     /// Scheduled departure to arrival, of distinct packets; null where the clocks are not the same.
     pub latency: Option<Latency>,
+    /// Whose timestamps the latency is of; null without one. Hardware timestamps are the lab's.
+    pub latency_timestamps: Option<TimestampKind>,
 }
 
 /// What a port received.
@@ -444,6 +446,7 @@ impl StreamReceived {
             l1_bps: known(rates.l1_bps),
             l2_bps: known(rates.l2_bps),
             latency: spread(&stream.latency()),
+            latency_timestamps: spread(&stream.latency()).map(|_| TimestampKind::Software),
         }
     }
 
@@ -465,6 +468,7 @@ impl StreamReceived {
             l1_bps: None,
             l2_bps: None,
             latency: None,
+            latency_timestamps: None,
         }
     }
 }

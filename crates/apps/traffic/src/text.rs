@@ -121,6 +121,9 @@ fn stream_received(lines: &mut Vec<String>, stream: &StreamReceived) {
         lines.push(format!("  restarts   {}  of its sender", right(stream.restarts)));
     }
     spread(lines, "latency", stream.latency.as_ref());
+    if let (Some(kind), Some(line)) = (stream.latency_timestamps, lines.last_mut()) {
+        *line += &format!(" ({} timestamps)", kind.word());
+    }
 }
 
 fn spread(lines: &mut Vec<String>, name: &str, spread: Option<&Latency>) {

@@ -20,6 +20,7 @@ pub mod perf;
 pub mod poll;
 pub mod process;
 pub mod promiscuous;
+pub mod ptp;
 pub mod random;
 pub mod raw;
 pub mod rss;

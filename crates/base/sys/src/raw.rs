@@ -3,7 +3,7 @@
 
 use crate::checked;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
 /// linux/if_packet.h; since Linux 4.20.
@@ -30,8 +30,28 @@ impl RawSocket {
     /// # Errors
     /// As [`RawSocket::sender`].
     pub fn receiver(interface: u32, timeout: Duration) -> io::Result<Self> {
-        let socket = Self::open(interface, libc::ETH_P_ALL as u16)?;
+        Self::filtered_receiver(interface, libc::ETH_P_ALL as u16, &[], timeout)
+    }
+
+    /// As [`RawSocket::receiver`], of the frames of one EtherType for which `filter` (instructions of classic BPF: code, jump if true, jump
+    /// if false, operand; empty takes all) is not 0.
+    pub(crate) fn filtered_receiver(
+        interface: u32,
+        ether_type: u16,
+        filter: &[(u16, u8, u8, u32)],
+        timeout: Duration,
+    ) -> io::Result<Self> {
+        // Bound to no EtherType until the filter is there.
+        let socket = Self::open(interface, if filter.is_empty() { ether_type } else { 0 })?;
         socket.set_option(libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, &1_i32)?;
+        if !filter.is_empty() {
+            let mut program: Vec<libc::sock_filter> =
+                filter.iter().map(|&(code, jt, jf, k)| libc::sock_filter { code, jt, jf, k }).collect();
+            let len = u16::try_from(program.len()).map_err(io::Error::other)?;
+            let program = libc::sock_fprog { len, filter: program.as_mut_ptr() };
+            socket.set_option(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)?;
+            socket.bind(interface, ether_type)?;
+        }
         let timeout = libc::timeval {
             tv_sec: timeout.as_secs().try_into().map_err(io::Error::other)?,
             tv_usec: timeout.subsec_micros().into(),
@@ -80,7 +100,12 @@ impl RawSocket {
         // SAFETY: socket takes constants only.
         let fd = checked(unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) })?;
         // SAFETY: `fd` was just made and belongs to nobody else.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        let socket = Self { fd: unsafe { OwnedFd::from_raw_fd(fd) } };
+        socket.bind(interface, protocol)?;
+        Ok(socket)
+    }
+
+    fn bind(&self, interface: u32, protocol: u16) -> io::Result<()> {
         // SAFETY: sockaddr_ll is a plain C structure; all zeros is a value of it.
         let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
         address.sll_family = libc::AF_PACKET as u16;
@@ -88,11 +113,15 @@ impl RawSocket {
         address.sll_ifindex = i32::try_from(interface).map_err(io::Error::other)?;
         let len = size_of_val(&address) as libc::socklen_t;
         // SAFETY: the address is valid for reading `len` bytes.
-        checked(unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), len) })?;
-        Ok(Self { fd })
+        checked(unsafe { libc::bind(self.fd.as_raw_fd(), (&raw const address).cast(), len) }).map(drop)
     }
 
-    fn set_option<T>(&self, level: libc::c_int, name: libc::c_int, value: &T) -> io::Result<()> {
+    /// To sleep on.
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    pub(crate) fn set_option<T>(&self, level: libc::c_int, name: libc::c_int, value: &T) -> io::Result<()> {
         let len = size_of_val(value) as libc::socklen_t;
         // SAFETY: the value is valid for reading `len` bytes.
         let result = unsafe { libc::setsockopt(self.fd.as_raw_fd(), level, name, (&raw const *value).cast(), len) };

@@ -11,8 +11,10 @@ use crate::clock;
 use crate::netdev::Netdev;
 
 mod held;
+mod socket;
 
-pub use held::{TimestampsHeld, restore_left_behind};
+pub use held::{Needs, TimestampsHeld, restore_left_behind};
+pub use socket::{Sent, TimestampedBy, TimestampingSocket};
 
 /// linux/ethtool.h.
 const GET_TIMESTAMPING: u32 = 0x41;
@@ -20,19 +22,83 @@ const GET_TIMESTAMPING: u32 = 0x41;
 const SIOCSHWTSTAMP: libc::c_ulong = 0x89b0;
 const SIOCGHWTSTAMP: libc::c_ulong = 0x89b1;
 /// linux/net_tstamp.h: SOF_TIMESTAMPING_*.
+const TX_HARDWARE: u32 = 1 << 0;
 const RX_HARDWARE: u32 = 1 << 2;
 const RAW_HARDWARE: u32 = 1 << 6;
+/// linux/net_tstamp.h: `enum hwtstamp_tx_types`.
+const SENT_OFF: i32 = 0;
+const SENT_ON: i32 = 1;
 /// linux/net_tstamp.h: `enum hwtstamp_rx_filters`.
 const FILTER_NONE: i32 = 0;
 const FILTER_ALL: i32 = 1;
+const FILTER_PTP_V2_L4_EVENT: i32 = 6;
+const FILTER_PTP_V2_L4_SYNC: i32 = 7;
+const FILTER_PTP_V2_L2_EVENT: i32 = 9;
+const FILTER_PTP_V2_L2_SYNC: i32 = 10;
+const FILTER_PTP_V2_EVENT: i32 = 12;
+const FILTER_PTP_V2_SYNC: i32 = 13;
+/// Their names, as ethtool prints them.
+const FILTERS: [&str; 16] = [
+    "none",
+    "all",
+    "some",
+    "ptpv1-l4-event",
+    "ptpv1-l4-sync",
+    "ptpv1-l4-delay-req",
+    "ptpv2-l4-event",
+    "ptpv2-l4-sync",
+    "ptpv2-l4-delay-req",
+    "ptpv2-l2-event",
+    "ptpv2-l2-sync",
+    "ptpv2-l2-delay-req",
+    "ptpv2-event",
+    "ptpv2-sync",
+    "ptpv2-delay-req",
+    "ntp-all",
+];
 
 /// What a driver says about its timestamps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timestamping {
     /// It can timestamp every packet that it receives.
     pub all_received: bool,
+    /// It can timestamp single packets that it sends.
+    pub sent: bool,
+    /// Which received packets it can timestamp: bit N for value N of `enum hwtstamp_rx_filters`. 0 if it timestamps none.
+    pub filters: u32,
     /// Number of its clock: /dev/ptpN.
     pub clock: Option<u32>,
+}
+
+impl Timestamping {
+    /// True if the card itself timestamps packets that it sends, or some that it receives.
+    pub fn is_hardware(&self) -> bool {
+        self.sent || self.filters & !1 != 0
+    }
+
+    /// Names of the received packets that it can timestamp, as ethtool has them: `all`, `ptpv2-event`.
+    pub fn filter_names(&self) -> Vec<&'static str> {
+        let names = FILTERS.iter().enumerate().skip(1);
+        names.filter(|(bit, _)| self.filters & 1 << bit != 0).map(|(_, name)| *name).collect()
+    }
+}
+
+impl std::fmt::Display for Timestamping {
+    /// `by the card (clock /dev/ptp0), sent and received: all`.
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if !self.is_hardware() {
+            return out.write_str("by software only");
+        }
+        match self.clock {
+            Some(number) => write!(out, "by the card (clock /dev/ptp{number})")?,
+            None => out.write_str("by the card (no clock that can be read)")?,
+        }
+        let received = self.filter_names();
+        match (self.sent, received.is_empty()) {
+            (true, true) => out.write_str(", sent"),
+            (sent, _) => write!(out, ", {}received: {}", if sent { "sent and " } else { "" }, received.join(" ")),
+        }
+    }
 }
 
 /// `struct hwtstamp_config`.
@@ -44,6 +110,13 @@ struct Config {
     sent: i32,
     /// What it timestamps of what it receives.
     received: i32,
+}
+
+impl Config {
+    /// Whether both timestamp the same packets.
+    fn is_like(self, other: Config) -> bool {
+        (self.sent, self.received) == (other.sent, other.received)
+    }
 }
 
 /// Which packets a NIC timestamps now.
@@ -99,9 +172,12 @@ impl Netdev {
 }
 
 fn timestamping_of(words: &[u32; 11]) -> Timestamping {
-    let hardware = words[1] & RX_HARDWARE != 0 && words[1] & RAW_HARDWARE != 0;
+    let hardware = |what| words[1] & what != 0 && words[1] & RAW_HARDWARE != 0;
+    let filters = if hardware(RX_HARDWARE) { words[7] } else { 0 };
     Timestamping {
-        all_received: hardware && words[7] & 1 << FILTER_ALL != 0,
+        all_received: filters & 1 << FILTER_ALL != 0,
+        sent: hardware(TX_HARDWARE) && words[3] & 1 << SENT_ON != 0,
+        filters,
         clock: (words[2] as i32 >= 0).then_some(words[2]),
     }
 }
@@ -149,13 +225,18 @@ mod tests {
         assert_eq!(size_of::<Config>(), 12);
         // As an Intel I210 answers: all flags, clock 0, no filter or all.
         let words = [GET_TIMESTAMPING, 0x5f, 0, 3, 0, 0, 0, 3, 0, 0, 0];
-        assert_eq!(timestamping_of(&words), Timestamping { all_received: true, clock: Some(0) });
+        let told = timestamping_of(&words);
+        assert_eq!(told, Timestamping { all_received: true, sent: true, filters: 3, clock: Some(0) });
+        assert_eq!(told.to_string(), "by the card (clock /dev/ptp0), sent and received: all");
         // Only PTP's packets; a software device; timestamps that are not raw.
         let only = |so_timestamping, clock: i32, filters| {
             timestamping_of(&[GET_TIMESTAMPING, so_timestamping, clock as u32, 0, 0, 0, 0, filters, 0, 0, 0])
         };
-        assert_eq!(only(0x5f, 1, 1 | 1 << 12), Timestamping { all_received: false, clock: Some(1) });
-        assert_eq!(only(0x18, -1, 0), Timestamping { all_received: false, clock: None });
+        let ptp_only = only(0x5f, 1, 1 | 1 << 12);
+        assert_eq!(ptp_only, Timestamping { filters: 1 | 1 << 12, clock: Some(1), ..Timestamping::default() });
+        assert_eq!(ptp_only.to_string(), "by the card (clock /dev/ptp1), received: ptpv2-event");
+        assert_eq!(only(0x18, -1, 0), Timestamping::default());
+        assert_eq!(only(0x18, -1, 1 | 1 << 12).to_string(), "by software only");
         assert!(!only(0x1c, 0, 3).all_received);
     }
 
@@ -169,7 +250,7 @@ mod tests {
                 .is_none_or(|timestamping| !timestamping.all_received && timestamping.clock.is_none())
         );
         assert_eq!(device.timestamped().unwrap(), None);
-        assert!(TimestampsHeld::hold(device).is_err());
+        assert!(TimestampsHeld::hold(device, Needs::AllReceived).is_err());
         assert!(clock_ahead_ns(4_000_000).is_err());
     }
 }

@@ -1,6 +1,6 @@
 //! How long an experiment will take, for people: what the trials add up to if searches go as they usually do.
 
-use crate::{CellSpec, EchoStack, Experiment, LossGoal, Phases, Search, TestKind, TestSpec};
+use crate::{CellSpec, EchoStack, Experiment, LossGoal, Phases, Search, TestKind, TestSpec, TimestampSource};
 
 /// Making and removing a topology with its device, and resolving addresses.
 const SETUP_NS: u64 = 1_500_000_000;
@@ -130,6 +130,10 @@ fn work(test: &TestSpec, flows: u64) -> Work {
         TestKind::Capacity { trials } => work.add(u64::from(*trials), test.trial_ns),
         // The first share passes on a quiet machine, and the last one on a busy one.
         TestKind::NoLoss { shares } => work.add((shares.len() as u64).div_ceil(2), test.trial_ns),
+        // Probes have a load of their own after each trial.
+        TestKind::Latency { shares, timestamps: TimestampSource::Hardware | TimestampSource::Kernel, .. } => {
+            work.add(shares.len() as u64 * 2, test.trial_ns)
+        }
         TestKind::Latency { shares, .. } => work.add(shares.len() as u64, test.trial_ns),
         // Half of the steps of a tenth until two in a row lose nothing.
         TestKind::FrameLoss { loads_pps } if loads_pps.is_empty() => work.add(6, test.trial_ns),

@@ -47,8 +47,8 @@ pub use estimate::Estimate;
 pub use model::{
     Addresses6, CellMatch, Cores, CoresSpec, DirectLink, Direction, DutCores, DutKind, DutReader, DutSettings, DutSpec,
     EchoOrder, EchoStack, Experiment, FlowIp, FlowOrder, FlowSpec, IpVersion, Limit, LimitOf, LossGoal, NextHop,
-    Phases, PortEnd, Published, Search, SessionKind, Sessions, SizeSpec, TestKind, TestSpec, TesterPorts, TopologyKind,
-    shell_line,
+    Phases, PortEnd, Published, Search, SessionKind, Sessions, SizeSpec, TestKind, TestSpec, TesterPorts,
+    TimestampSource, TopologyKind, shell_line,
 };
 pub use names::{FRAME_IPV6_MIN, matches_glob};
 pub use read::{TEXT_LEN_MAX, parse};

@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use linerate_experiment::{
     Addresses6, CellMatch, Cores, CoresSpec, Direction, DutCores, DutKind, DutSpec, EchoOrder, EchoStack, Experiment,
     FlowIp, FlowOrder, FlowSpec, Limit, LimitOf, LossGoal, NextHop, Phases, PortEnd, Published, Search, SessionKind,
-    Sessions, SizeSpec, TestKind, TestSpec, TesterPorts, TopologyKind,
+    Sessions, SizeSpec, TestKind, TestSpec, TesterPorts, TimestampSource, TopologyKind,
 };
 use linerate_testbed::dut::bridge::Bridge;
 use linerate_testbed::dut::capture::{Capture, CaptureCores, CaptureTool, Reception};
@@ -192,14 +192,21 @@ fn search() -> impl Strategy<Value = Search> {
     ]
 }
 
+fn timestamps() -> impl Strategy<Value = TimestampSource> {
+    use TimestampSource::{Auto, Hardware, Kernel, Software};
+    prop::sample::select(vec![Auto, Hardware, Kernel, Software])
+}
+
 fn later_test() -> impl Strategy<Value = TestSpec> {
     let kind = prop_oneof![
         prop::collection::btree_set(1..10_000_000u64, 1..5)
             .prop_map(|loads| TestKind::Capture { loads_pps: loads.into_iter().map(|pps| pps as f64).collect() }),
-        (prop::collection::btree_set(0..1_000u32, 1..5), pps()).prop_map(|(shares, idle_pps)| TestKind::Latency {
-            shares: shares.into_iter().map(|share| f64::from(share) / 1_000.0).collect(),
-            idle_pps
-        }),
+        (prop::collection::btree_set(0..1_000u32, 1..5), pps(), timestamps()).prop_map(
+            |(shares, idle_pps, timestamps)| {
+                let shares = shares.into_iter().map(|share| f64::from(share) / 1_000.0).collect();
+                TestKind::Latency { shares, idle_pps, timestamps }
+            }
+        ),
         prop::collection::btree_set(1..10_000_000u64, 0..5).prop_map(|loads| TestKind::FrameLoss {
             loads_pps: loads.into_iter().rev().map(|pps| pps as f64).collect()
         }),

@@ -1,6 +1,6 @@
 //! The document of an experiment: every cell of its matrix, what each test found there, and the trials behind it.
 
-use crate::{CoreUse, Dut, Environment, Goal, Latency, Timestamp, Tool, Trial, number};
+use crate::{CoreUse, Dut, Environment, Goal, Latency, Timestamp, Timestamps, Tool, Trial, number};
 use serde::{Deserialize, Serialize};
 
 /// Name and version of the format. Fields may be added within a version; none is removed or changes its meaning.
@@ -443,8 +443,12 @@ pub struct LatencyPoint {
     /// Load in packets per second.
     #[serde(deserialize_with = "number::or_null")]
     pub load_pps: f64,
-    /// Percentiles, from the scheduled time of sending.
+    /// Percentiles: from the scheduled time of sending, or of probes beside the load, as `timestamps` says. Those of the trial are always
+    /// from the scheduled time.
     pub latency: Option<Latency>,
+    /// Whose timestamps, and their error; `None` in results of older versions, which are `software`.
+    #[serde(default)]
+    pub timestamps: Option<Timestamps>,
     /// Upper edges of the histogram's buckets in nanoseconds, with packets: for the curve.
     #[serde(default)]
     pub histogram: Vec<(u64, u64)>,

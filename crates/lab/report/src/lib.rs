@@ -74,7 +74,7 @@ pub use storage::{LoadError, ResultsFolder, load_results, read_results, results_
 pub use subject::{Dut, Goal, Tool};
 pub use terminal::{ledger, results_screen, results_terminal, trials_terminal};
 pub use timestamp::Timestamp;
-pub use trial::{CoreUse, Latency, Purpose, Rates, Trial};
+pub use trial::{CoreUse, Latency, Probes, Purpose, Rates, TimestampKind, Timestamps, Trial};
 
 /// Which setting of a capture is the best for the host, by which rule, and how sure that is, in sentences; none where the results have no
 /// capture.

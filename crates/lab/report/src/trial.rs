@@ -130,6 +130,121 @@ pub struct Latency {
     pub max_ns: u64,
 }
 
+/// Whose timestamps a latency is measured by, and how wrong it may be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Timestamps {
+    /// Whose they are.
+    pub kind: TimestampKind,
+    /// By how much a latency may be wrong because the clocks of both ends are not one, in nanoseconds; 0 where they are. `None` where a
+    /// latency has time in it that nobody knows: in the card and the driver (`kernel`), and in the tester's threads, too (`software`).
+    pub error_ns: Option<u64>,
+    /// The clock of the sending end and that of the receiving end, for instance `/dev/ptp0 of eth0`.
+    #[serde(default)]
+    pub clocks: Vec<String>,
+    /// The probes that carried them; `None` where each packet of the load has one.
+    #[serde(default)]
+    pub probes: Option<Probes>,
+    /// Why it is no better kind.
+    #[serde(default)]
+    pub fallback_reason: Option<String>,
+}
+
+/// Whose timestamps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TimestampKind {
+    /// The network cards', as the packet passes their port.
+    Hardware,
+    /// The kernel's: the driver as it hands the packet to the card, the receive path as it takes it over.
+    Kernel,
+    /// The tester's: from the scheduled time of sending to the time at which the batch with the packet was received.
+    Software,
+}
+
+impl TimestampKind {
+    /// In files and reports: `hardware`, `kernel`, `software`.
+    pub fn word(self) -> &'static str {
+        match self {
+            TimestampKind::Hardware => "hardware",
+            TimestampKind::Kernel => "kernel",
+            TimestampKind::Software => "software",
+        }
+    }
+}
+
+/// Packets that were sent beside a load to be timestamped.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Probes {
+    /// How many were sent.
+    pub sent: u64,
+    /// Did not arrive in time.
+    pub lost: u64,
+    /// Arrived, but one of the two timestamps did not come in time.
+    pub without_timestamp: u64,
+    /// Had timestamps that cannot be: before it was sent, long after it was received, or outside the time in which the clocks were read.
+    pub rejected: u64,
+    /// Timestamps and copies that belong to no probe that was waited for.
+    pub strays: u64,
+}
+
+impl Probes {
+    /// These and others together.
+    #[must_use]
+    pub fn with(self, other: &Probes) -> Probes {
+        let sum = u64::saturating_add;
+        Probes {
+            sent: sum(self.sent, other.sent),
+            lost: sum(self.lost, other.lost),
+            without_timestamp: sum(self.without_timestamp, other.without_timestamp),
+            rejected: sum(self.rejected, other.rejected),
+            strays: sum(self.strays, other.strays),
+        }
+    }
+
+    /// Those that gave a latency.
+    pub fn measured(&self) -> u64 {
+        self.sent.saturating_sub(self.lost).saturating_sub(self.without_timestamp).saturating_sub(self.rejected)
+    }
+}
+
+impl Timestamps {
+    /// Of packets that carry the scheduled time of sending; `why` they are no others.
+    pub fn software(why: Option<String>) -> Timestamps {
+        let kind = TimestampKind::Software;
+        Timestamps { kind, error_ns: None, clocks: Vec::new(), probes: None, fallback_reason: why }
+    }
+}
+
+impl std::fmt::Display for Timestamps {
+    /// For people: `hardware timestamps (/dev/ptp0 of eth0, /dev/ptp1 of eth2), error at most 1.20 µs, 198 of 200 probes`.
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{} timestamps", self.kind.word())?;
+        if !self.clocks.is_empty() {
+            write!(out, " ({})", self.clocks.join(", "))?;
+        }
+        match self.error_ns {
+            Some(0) => out.write_str(", one clock at both ends")?,
+            Some(error_ns) => write!(out, ", error at most {}", crate::units::nanoseconds(error_ns as f64))?,
+            None => out.write_str(", error not known")?,
+        }
+        if let Some(probes) = &self.probes {
+            write!(out, ", {} of {} probes", crate::units::count(probes.measured()), crate::units::count(probes.sent))?;
+            let left_out = [
+                (probes.lost, "lost"),
+                (probes.without_timestamp, "without a timestamp"),
+                (probes.rejected, "with a timestamp that cannot be"),
+            ];
+            for (count, why) in left_out.into_iter().filter(|(count, _)| *count > 0) {
+                write!(out, ", {} {why}", crate::units::count(count))?;
+            }
+        }
+        match &self.fallback_reason {
+            Some(why) => write!(out, "; {why}"),
+            None => Ok(()),
+        }
+    }
+}
+
 /// What one core did, as shares of the trial's time (0 to 1). NaN where it could not be read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CoreUse {

@@ -123,6 +123,7 @@ fn every_kind_of_figure_can_vanish() {
             share,
             load_pps: 1e5,
             latency: latency.filter(|_| share == 0.5),
+            timestamps: None,
             histogram: Vec::new(),
             pdv_ns: None,
         });

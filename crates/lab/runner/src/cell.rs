@@ -159,7 +159,9 @@ impl<'a> Bench<'a> {
             }
             TestKind::Capacity { trials } => loads::capacity(self, testbed, *trials, trial_ns),
             TestKind::NoLoss { shares } => no_loss::find(self, testbed, shares, trial_ns),
-            TestKind::Latency { shares, idle_pps } => rfc2544::latency(self, testbed, shares, *idle_pps, trial_ns),
+            TestKind::Latency { shares, idle_pps, timestamps } => {
+                rfc2544::latency(self, testbed, (shares, *idle_pps, *timestamps), trial_ns)
+            }
             TestKind::FrameLoss { loads_pps } => rfc2544::frame_loss(self, testbed, loads_pps, trial_ns),
             TestKind::BackToBack { burst_max_ns, bursts } => {
                 rfc2544::back_to_back(self, testbed, *burst_max_ns, *bursts, trial_ns)

@@ -3,8 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use linerate_experiment::{Direction, DutSpec, Experiment, NextHop, PortEnd, TesterPorts, TopologyKind};
-use linerate_report::{Account, CacheLine, Dut, Environment, ExperimentTrial, Loss, Results, TestResult, Trial, units};
+use linerate_experiment::{
+    Direction, DutSpec, Experiment, NextHop, PortEnd, TesterPorts, TimestampSource, TopologyKind,
+};
+use linerate_report::{
+    Account, CacheLine, Dut, Environment, ExperimentTrial, Loss, Results, TestResult, Timestamps, Trial, units,
+};
+use linerate_sys::timestamping::TimestampedBy;
 use linerate_sys::{affinity, signal};
 
 use super::cores::{self, Chosen};
@@ -18,8 +23,8 @@ use linerate_testbed::environment;
 use linerate_testbed::placement::Mode;
 use linerate_testbed::topology::{LinkKind, TopologySpec};
 use linerate_tester::{
-    Cores, Delays, DropReasonMode, Interruption, Load, Outcome, Phases, Recovery, Tester, TesterSpec, TrialError,
-    TrialSpec, mean_size,
+    Cores, Delays, DropReasonMode, Interruption, Load, Outcome, Phases, ProbeError, Probed, Prober, Recovery, Tester,
+    TesterSpec, TrialError, TrialSpec, mean_size,
 };
 
 /// Makes testbeds for the cells of an experiment.
@@ -71,6 +76,7 @@ impl<'a> Lab<'a> {
             places_device: tester.topology.is_some() || over_memory && !dut.kind.is_direct(),
             over_memory,
             tester,
+            prober: None,
             chosen,
             experiment: self.experiment,
         })
@@ -203,6 +209,9 @@ struct LabRig<'a> {
     /// Whose waits for a core no trial knows, in sentences.
     unseen: Vec<String>,
     tester: Tester,
+    /// What sends probes by whose timestamps, or why there is none, once that was asked for. It outlives a trial: cards that are told to
+    /// timestamp may take their link down for it.
+    prober: Option<(TimestampedBy, Result<Prober, String>)>,
     size: linerate_experiment::SizeSpec,
     flows: linerate_experiment::FlowSpec,
     both_ways: bool,
@@ -276,7 +285,8 @@ impl Testbed for LabRig<'_> {
         let (outcome, reset) = self.run_load(order.load, timed, order.reset_after_ns)?;
         let after = self.device.counters().map_err(cannot)?;
         let shown = shown(&shown_before, &self.device.show().map_err(cannot)?);
-        Ok(TrialResult { shown, ..self.measured(order, outcome, moved(&before, &after), reset) })
+        let result = TrialResult { shown, ..self.measured(order, outcome, moved(&before, &after), reset) };
+        if order.latency { self.probed(order, result) } else { Ok(result) }
     }
 
     fn ping(&mut self, duration_ns: u64, interval_ns: u64) -> Result<TestResult, TestbedError> {
@@ -315,6 +325,55 @@ impl<'a> LabRig<'a> {
         roles
     }
 
+    /// With latencies by probes, where these are asked for and can be had.
+    fn probed(&mut self, order: &TrialRequest, result: TrialResult) -> Result<TrialResult, TestbedError> {
+        let (by, needed) = match order.timestamps {
+            TimestampSource::Software => (None, false),
+            TimestampSource::Auto => (Some(TimestampedBy::Card), false),
+            TimestampSource::Hardware => (Some(TimestampedBy::Card), true),
+            TimestampSource::Kernel => (Some(TimestampedBy::Kernel), true),
+        };
+        let Some(by) = by else { return Ok(TrialResult { timestamps: Some(Timestamps::software(None)), ..result }) };
+        if self.prober.as_ref().is_none_or(|(known, _)| *known != by) {
+            // The one before has its cards told back first.
+            self.prober = None;
+            self.prober = Some((by, self.tester.prober(by)));
+        }
+        let spec = TrialSpec {
+            backward: self.both_ways.then_some(order.load),
+            cores: self.chosen.threads,
+            phases: Phases { drain_ns: self.phases().drain_ns, ..Phases::default() },
+            ..TrialSpec::new(&self.size, &self.flows, order.load)
+        };
+        let found = match &self.prober {
+            Some((_, Ok(prober))) => prober.probe(&mut self.tester, &spec),
+            Some((_, Err(why))) => Err(ProbeError::Timestamps(why.clone())),
+            None => Err(ProbeError::Timestamps("no probes".into())),
+        };
+        match found {
+            Ok(Probed { delays, timestamps }) => Ok(TrialResult {
+                probed: delays.latency(),
+                timestamps: Some(timestamps),
+                histogram: delays.curve(),
+                pdv_ns: delays.variation_ns(),
+                ..result
+            }),
+            Err(ProbeError::Load(TrialError::Stopped)) => Err(TestbedError::Stopped),
+            Err(error) if needed => Err(TestbedError::Cannot(format!("no timestamps of that kind: {error}"))),
+            Err(error) => Ok(TrialResult { timestamps: Some(Timestamps::software(Some(error.to_string()))), ..result }),
+        }
+    }
+
+    fn phases(&self) -> Phases {
+        let phases = self.experiment.phases;
+        Phases {
+            wait_ns: phases.wait_ns,
+            drain_ns: phases.drain_ns.max(Phases::default().drain_ns),
+            rest_ns: phases.rest_ns,
+            ..Phases::default()
+        }
+    }
+
     /// One load, with the device reset meanwhile where that is asked for.
     fn run_load(
         &mut self,
@@ -322,17 +381,12 @@ impl<'a> LabRig<'a> {
         timed: bool,
         reset_after_ns: Option<u64>,
     ) -> Result<(Outcome, Option<String>), TestbedError> {
-        let phases = self.experiment.phases;
+        let phases = self.phases();
         let spec = TrialSpec {
             backward: self.both_ways.then_some(load),
             timed,
             cores: self.chosen.threads,
-            phases: Phases {
-                wait_ns: phases.wait_ns,
-                drain_ns: phases.drain_ns.max(Phases::default().drain_ns),
-                rest_ns: phases.rest_ns,
-                ..Phases::default()
-            },
+            phases,
             ..TrialSpec::new(&self.size, &self.flows, load)
         };
         let (tester, device) = (&mut self.tester, &mut self.device);
@@ -385,6 +439,8 @@ impl<'a> LabRig<'a> {
         let mut machine = std::mem::take(&mut outcome.readings.machine);
         machine.stalls.unknown.extend(self.unseen.iter().cloned());
         TrialResult {
+            probed: None,
+            timestamps: None,
             histogram: outcome.delays.as_ref().filter(|_| order.latency).map(Delays::curve).unwrap_or_default(),
             pdv_ns: outcome.delays.as_ref().filter(|_| order.latency).and_then(Delays::variation_ns),
             recovery,

@@ -1,5 +1,6 @@
 //! The procedures of RFC 2544 beside throughput (`throughput.rs`): latency, frame loss, back-to-back, system recovery, reset.
 
+use linerate_experiment::TimestampSource;
 use linerate_report::{LatencyPoint, LossPoint, Purpose, TestResult};
 use linerate_search::Load as Pps;
 use linerate_search::back_to_back::{BackToBack, Burst, Settings, buffer_time};
@@ -24,8 +25,7 @@ const RESET_AFTER: u64 = 4;
 pub(super) fn latency(
     bench: &mut Bench<'_>,
     testbed: &mut dyn Testbed,
-    shares: &[f64],
-    idle_pps: f64,
+    (shares, idle_pps, timestamps): (&[f64], f64, TimestampSource),
     trial_ns: u64,
 ) -> Result<TestResult, Halt> {
     // Shares above 0 need the throughput; share 0 alone does not.
@@ -38,11 +38,12 @@ pub(super) fn latency(
         let pps = if *share > 0.0 { share * full_pps } else { idle_pps };
         let words = format!("{:.0} % of the throughput", share * 100.0);
         let order = bench.order(&words, Purpose::Throughput, Load::Rate { pps, duration_ns: trial_ns });
-        let measured = bench.trial(testbed, TrialRequest { latency: true, ..order }, None)?;
+        let measured = bench.trial(testbed, TrialRequest { latency: true, timestamps, ..order }, None)?;
         points.push(LatencyPoint {
             share: *share,
             load_pps: pps * bench.ways,
-            latency: measured.trial.trial.latency,
+            latency: measured.probed.or(measured.trial.trial.latency),
+            timestamps: measured.timestamps,
             histogram: measured.histogram,
             pdv_ns: measured.pdv_ns,
         });

@@ -1,7 +1,9 @@
 //! What measures: a testbed for each cell, made by a maker of testbeds.
 
-use linerate_experiment::{EchoOrder, EchoStack};
-use linerate_report::{CapturePort, Dut, Environment, ExperimentTrial, Purpose, Results, SessionPoint, TestResult};
+use linerate_experiment::{EchoOrder, EchoStack, TimestampSource};
+use linerate_report::{
+    CapturePort, Dut, Environment, ExperimentTrial, Latency, Purpose, Results, SessionPoint, TestResult, Timestamps,
+};
 
 use super::plan::CellPlan;
 use linerate_tester::tcp::SessionLoad;
@@ -156,6 +158,8 @@ pub struct TrialRequest {
     pub load: Load,
     /// Whether to measure delays.
     pub latency: bool,
+    /// Of whose timestamps the delays are to be.
+    pub timestamps: TimestampSource,
     /// Whether to note when packets arrive (recovery, reset).
     pub timeline: bool,
     /// Resets the device this long after the start of the load.
@@ -165,7 +169,15 @@ pub struct TrialRequest {
 impl TrialRequest {
     /// Without delays, times or resets.
     pub fn new(name: impl Into<String>, purpose: Purpose, load: Load) -> Self {
-        Self { name: name.into(), purpose, load, latency: false, timeline: false, reset_after_ns: None }
+        Self {
+            name: name.into(),
+            purpose,
+            load,
+            latency: false,
+            timestamps: TimestampSource::Software,
+            timeline: false,
+            reset_after_ns: None,
+        }
     }
 }
 
@@ -174,6 +186,10 @@ impl TrialRequest {
 pub struct TrialResult {
     /// For the results. `noise.disturbed` and `noise.repeated` are the runner's to set.
     pub trial: ExperimentTrial,
+    /// Latencies by probes, where probes carried the timestamps that were asked for.
+    pub probed: Option<Latency>,
+    /// Whose timestamps the delays are of, where delays were asked for.
+    pub timestamps: Option<Timestamps>,
     /// Upper edges of the delays' buckets in nanoseconds, with packets.
     pub histogram: Vec<(u64, u64)>,
     /// RFC 8219 section 7.3's packet delay variation.

@@ -22,6 +22,7 @@ mod noise;
 mod outcome;
 mod phases;
 mod ports;
+mod probes;
 mod rest;
 mod sight;
 mod sink;
@@ -61,6 +62,7 @@ pub use load::Load;
 pub use outcome::{Interruption, Outcome, Readings, Recovery, Retry, TrialError, WayOutcome};
 pub use phases::{Learning, Phases};
 pub use ports::PortsSpec;
+pub use probes::{ProbeError, Probed, Prober};
 pub use traffic::{Direction, FCS_LEN, fixed_size, mean_size, plan};
 pub use trial::{Cores, TrialSpec};
 

@@ -58,7 +58,7 @@ pub(super) struct LoadRun {
 }
 
 /// What a sending thread brings home.
-struct Sent {
+pub(super) struct Sent {
     ends: Vec<SendEnd>,
     kept: Kept,
     /// Its core and its number, where it has a core of its own.
@@ -226,7 +226,7 @@ impl LoadRun {
     }
 }
 
-fn start_counting<'scope, 'env>(
+pub(super) fn start_counting<'scope, 'env>(
     scope: &'scope Scope<'scope, 'env>,
     endpoints: Vec<&'env mut Endpoint>,
     (loads, spec): (&[WayLoad], &TrialSpec<'_>),
@@ -238,7 +238,7 @@ fn start_counting<'scope, 'env>(
     endpoints.into_iter().zip(loads).map(start).collect()
 }
 
-fn lanes<'a>(
+pub(super) fn lanes<'a>(
     ports: Vec<&'a mut Box<dyn Port>>,
     loads: &[WayLoad],
     counts: Vec<Option<&'a dyn Arrived>>,
@@ -257,14 +257,14 @@ fn lanes<'a>(
 }
 
 /// Which thread serves which lanes: one for all, unless the way back has a core of its own.
-fn grouped<'a>(mut lanes: Vec<Lane<'a>>, cores: &Cores) -> Vec<(Option<usize>, Vec<Lane<'a>>)> {
+pub(super) fn grouped<'a>(mut lanes: Vec<Lane<'a>>, cores: &Cores) -> Vec<(Option<usize>, Vec<Lane<'a>>)> {
     let own = cores.generator_back.filter(|core| Some(*core) != cores.generator && lanes.len() > 1);
     let back = own.map(|core| (Some(core), lanes.split_off(1)));
     [Some((cores.generator, lanes)), back].into_iter().flatten().collect()
 }
 
 /// A sending thread. It reads the processors' times itself: nobody else is sure to have a core at that moment.
-fn send_on(
+pub(super) fn send_on(
     (core, priority, watch): (Option<usize>, Priority, Option<&CoreWatch>),
     lanes: Vec<Lane<'_>>,
     pool: &Pool,
@@ -286,6 +286,6 @@ fn send_on(
     Sent { ends, kept, thread, cpu, noise, work: work.and_then(work::Counting::finish) }
 }
 
-fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+pub(super) fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }

@@ -93,7 +93,7 @@ pub fn plan(
 }
 
 /// From and to.
-fn turned<T>(way: Direction, source: T, destination: T) -> (T, T) {
+pub(super) fn turned<T>(way: Direction, source: T, destination: T) -> (T, T) {
     match way {
         Direction::Forward => (source, destination),
         Direction::Backward => (destination, source),

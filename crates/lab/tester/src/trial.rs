@@ -132,7 +132,7 @@ impl Tester {
         self.run_load(&loads, &spec).map(|_| ())
     }
 
-    fn loads(&mut self, spec: &TrialSpec<'_>) -> Result<Vec<WayLoad>, TrialError> {
+    pub(super) fn loads(&mut self, spec: &TrialSpec<'_>) -> Result<Vec<WayLoad>, TrialError> {
         let wanted = [Some((Direction::Forward, spec.forward)), spec.backward.map(|load| (Direction::Backward, load))];
         let load = |(way, load): (Direction, Load)| {
             let id = self.next_stream();

@@ -3,6 +3,7 @@
 mod dut_trials;
 mod flow_switches;
 mod ledger_causes;
+mod probes;
 mod scenarios;
 mod scenarios_receivers;
 mod scenarios_switch;

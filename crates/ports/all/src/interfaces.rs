@@ -4,6 +4,7 @@ use linerate_mem::{Pool, PoolConfig};
 use linerate_port::{OpenOptions, PortSpec};
 use linerate_sys::netdev::{self, Netdev};
 use linerate_sys::rss::Rss;
+use linerate_sys::timestamping::Timestamping;
 
 use crate::backend::{ENTRIES, Entry, Unusable};
 use crate::choose::{Facts, candidates};
@@ -30,6 +31,8 @@ pub struct Interface {
     pub queues: u32,
     /// How the card spreads packets over them; `None` where the driver has no RSS, or does not tell.
     pub rss: Option<Rss>,
+    /// What its driver says of timestamps; `None` where it does not tell.
+    pub timestamps: Option<Timestamping>,
     /// Why the host itself needs its packets: "eth0 has address 192.0.2.1".
     pub host_use: Option<String>,
     /// For each backend that stands on interfaces: its name, and whether it works here. What only receiving would show (an
@@ -70,6 +73,7 @@ fn look(device: &Netdev, pool: &Pool) -> Interface {
         mac: device.mac().ok(),
         queues: facts.queues,
         rss: device.rss().ok().flatten(),
+        timestamps: device.timestamping().ok().flatten(),
         host_use: facts.host_use,
         backends,
         bare,

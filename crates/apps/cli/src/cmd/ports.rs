@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use linerate_ports::{Backend, Interface, Unusable};
 use linerate_sys::rss::Rss;
+use linerate_sys::timestamping::Timestamping;
 use linerate_wire::MacAddress;
 use serde::Serialize;
 
@@ -81,6 +82,9 @@ fn interface_text(interface: &Interface, all: &[Backend], out: &mut String) {
     if *queues > 1 {
         let _ = writeln!(out, "  {:<20} {}", "", rss_text(interface.rss.as_ref()));
     }
+    if let Some(timestamps) = interface.timestamps.filter(Timestamping::is_hardware) {
+        let _ = writeln!(out, "  {:<20} timestamps: {timestamps}", "");
+    }
     if let Some(host_use) = &interface.host_use {
         let _ = writeln!(out, "  {:<20} used by the host: {host_use}", "");
     }
@@ -142,6 +146,7 @@ struct InterfaceRow<'a> {
     mac: Option<String>,
     queues: u32,
     rss: Option<RssRow>,
+    timestamps: Option<TimestampsRow>,
     host_use: Option<&'a str>,
     stands_for: Option<&'a str>,
     backends: Vec<UsableRow<'a>>,
@@ -153,6 +158,14 @@ struct RssRow {
     key: String,
     symmetric: bool,
     indirection_table: Vec<u32>,
+}
+
+#[derive(Serialize)]
+struct TimestampsRow {
+    hardware: bool,
+    sent: bool,
+    received: Vec<&'static str>,
+    clock: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -192,6 +205,12 @@ fn json(backends: &[Backend], interfaces: &[Interface], cards: &[Card]) -> serde
             key: rss.key_text(),
             symmetric: rss.is_symmetric(),
             indirection_table: rss.table.clone(),
+        }),
+        timestamps: one.timestamps.map(|can| TimestampsRow {
+            hardware: can.is_hardware(),
+            sent: can.sent,
+            received: can.filter_names(),
+            clock: can.clock.map(|number| format!("/dev/ptp{number}")),
         }),
         host_use: one.host_use.as_deref(),
         stands_for: one.bare.as_deref(),
@@ -235,6 +254,12 @@ mod tests {
                 key: Rss::symmetric_key(4),
                 ..Rss::default()
             }),
+            timestamps: Some(Timestamping {
+                sent: true,
+                filters: 1 | 1 << 12,
+                clock: Some(3),
+                ..Timestamping::default()
+            }),
             host_use: Some("eth1 has address 192.0.2.1".into()),
             backends: vec![("xdp", unusable("run with sudo")), ("packet", Ok(())), ("tap", unusable(""))],
             bare: Some("packet:eth1".into()),
@@ -249,6 +274,8 @@ mod tests {
         assert!(text.contains("  eth1                 ixgbe, up, 8 queues, MTU 1500, 10000 Mbit/s\n"), "{text}");
         let rss = "RSS: Toeplitz, both directions of a flow by one queue, table entries by queue: 2 2 2 2 2 2 2 2, key 6d:5a:6d:5a\n";
         assert!(text.contains(rss), "{text}");
+        let timestamps = "timestamps: by the card (clock /dev/ptp3), sent and received: ptpv2-event\n";
+        assert!(text.contains(timestamps), "{text}");
         assert!(text.contains("eth1 opens as packet:eth1\n") && text.contains("used by the host: eth1 has address"));
         assert!(text.contains("xdp:eth1                 needs CAP_NET_RAW: run with sudo\n"), "{text}");
         assert!(text.contains("packet:eth1              usable\n"));

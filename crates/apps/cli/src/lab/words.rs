@@ -87,7 +87,11 @@ fn figure(found: &TestResult) -> String {
                 });
                 format!("{} load {words}", units::percent(point.share))
             };
-            points.iter().map(point).collect::<Vec<_>>().join("; ")
+            let mut timestamps: Vec<_> =
+                points.iter().flat_map(|point| &point.timestamps).map(|one| one.kind.word()).collect();
+            timestamps.dedup();
+            let by = if timestamps.is_empty() { "" } else { &format!(" ({} timestamps)", timestamps.join(", ")) };
+            points.iter().map(point).collect::<Vec<_>>().join("; ") + by
         }
         TestResult::FrameLoss { points } => {
             let most = points.iter().map(|point| point.loss_ratio).fold(0.0, f64::max);

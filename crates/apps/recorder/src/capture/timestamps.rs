@@ -4,7 +4,7 @@ use std::fmt;
 
 use linerate_report::units::nanoseconds;
 use linerate_sys::netdev::Netdev;
-use linerate_sys::timestamping::{Timestamped, Timestamping, TimestampsHeld, clock_ahead_ns};
+use linerate_sys::timestamping::{Needs, Timestamped, Timestamping, TimestampsHeld, clock_ahead_ns};
 
 /// Farther from the time of day a NIC's clock is not taken unasked: it was never set. (International atomic time, which PTP has, is
 /// 37 s ahead.)
@@ -72,7 +72,7 @@ impl Clock {
         match choice(wanted, &facts) {
             Choice::Kernel(why) => Ok(Clock { nic: None, fallback_reason: why.map(str::to_string) }),
             Choice::Refused(why) => Err(refused(why)),
-            Choice::Nic => match TimestampsHeld::hold(device) {
+            Choice::Nic => match TimestampsHeld::hold(device, Needs::AllReceived) {
                 Ok(held) => Ok(Clock { nic: Some(Nic { _held: held, number, ahead_ns }), fallback_reason: None }),
                 Err(error) if wanted == TimestampSource::Nic => Err(refused(&error.to_string())),
                 Err(error) => {
@@ -132,8 +132,10 @@ mod tests {
 
     #[test]
     fn the_nic_is_chosen_where_that_does_no_harm() {
-        const ALL: Option<Timestamping> = Some(Timestamping { all_received: true, clock: Some(0) });
-        const SOME: Option<Timestamping> = Some(Timestamping { all_received: false, clock: Some(0) });
+        const ALL: Option<Timestamping> =
+            Some(Timestamping { all_received: true, clock: Some(0), sent: true, filters: 3 });
+        const SOME: Option<Timestamping> =
+            Some(Timestamping { all_received: false, clock: Some(0), sent: true, filters: 1 | 1 << 12 });
         let at = |can, now, ahead_ns| Facts { can, now, ahead_ns };
         let good = at(ALL, Some(Timestamped::Nothing), Some(37_000_000_000));
         let kernel = |facts| matches!(choice(TimestampSource::Auto, &facts), Choice::Kernel(Some(_)));

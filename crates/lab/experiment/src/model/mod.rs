@@ -6,7 +6,9 @@ mod test;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 pub use dut::{DutKind, DutReader, DutSettings, DutSpec, shell_line};
-pub use test::{EchoOrder, EchoStack, Limit, LimitOf, LossGoal, Search, SessionKind, Sessions, TestKind, TestSpec};
+pub use test::{
+    EchoOrder, EchoStack, Limit, LimitOf, LossGoal, Search, SessionKind, Sessions, TestKind, TestSpec, TimestampSource,
+};
 
 /// A plan: every DUT x size x flow pattern x direction x kind of tester port x placement on cores is a cell, less those in `skip`; in
 /// each cell every test runs so many times.

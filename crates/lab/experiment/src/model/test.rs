@@ -69,6 +69,8 @@ pub enum TestKind {
         shares: Vec<f64>,
         /// The rate that share 0 means.
         idle_pps: f64,
+        /// Whose timestamps.
+        timestamps: TimestampSource,
     },
     /// Loss against offered load, from the highest downwards until two loads in a row lose nothing (RFC 2544 section 26.3).
     FrameLoss {
@@ -119,6 +121,32 @@ pub enum TestKind {
     },
     /// UDP datagrams that two stacks of the tester send back to each other.
     UdpLoop,
+}
+
+/// Whose timestamps a latency test measures by.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum TimestampSource {
+    /// The network cards' where both ends have them, else the tester's.
+    #[default]
+    Auto,
+    /// The network cards', of probes beside the load.
+    Hardware,
+    /// The kernel's, of probes beside the load.
+    Kernel,
+    /// The tester's, of every packet of the load.
+    Software,
+}
+
+impl TimestampSource {
+    /// In files: `auto`, `hardware`, `kernel`, `software`.
+    pub fn word(self) -> &'static str {
+        match self {
+            TimestampSource::Auto => "auto",
+            TimestampSource::Hardware => "hardware",
+            TimestampSource::Kernel => "kernel",
+            TimestampSource::Software => "software",
+        }
+    }
 }
 
 impl TestKind {

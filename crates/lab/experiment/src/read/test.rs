@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::read::cell_match::{self, Known};
 use crate::read::{goals, limits, sessions};
 use crate::section::{self, SHARE_BELOW_1, Section, is_share_below_1};
-use crate::{CellMatch, SessionKind, TestKind, TestSpec};
+use crate::{CellMatch, SessionKind, TestKind, TestSpec, TimestampSource};
 
 const TESTS_MAX: usize = 32;
 const SECOND_NS: u64 = 1_000_000_000;
@@ -70,8 +70,12 @@ pub(crate) fn all(file: &Section<'_>, has_captures: bool) -> Vec<TestSpec> {
             has_throughput = true;
             continue;
         };
-        let needs_throughput =
-            matches!(word, Word::Latency | Word::BackToBack | Word::Recovery | Word::Reset | Word::Soak | Word::NoLoss);
+        let spec = test(&table, word);
+        let needs_throughput = match &spec.kind {
+            // Share 0 is a rate of its own.
+            TestKind::Latency { shares, .. } => shares.iter().any(|share| *share > 0.0),
+            _ => matches!(word, Word::BackToBack | Word::Recovery | Word::Reset | Word::Soak | Word::NoLoss),
+        };
         if needs_throughput && !has_throughput {
             let name = KINDS.iter().find(|(_, known)| *known == word).map_or("", |(name, _)| name);
             let message = format!("a {name} test starts from the throughput; expected a throughput test before it");
@@ -86,7 +90,7 @@ pub(crate) fn all(file: &Section<'_>, has_captures: bool) -> Vec<TestSpec> {
         has_throughput |= word == Word::Throughput;
         // Read by `cells`, once the cells have names.
         table.value("cells");
-        tests.push(test(&table, word));
+        tests.push(spec);
         table.finish();
     }
     tests
@@ -144,11 +148,18 @@ fn test(table: &Section<'_>, word: Word) -> TestSpec {
 }
 
 fn latency(table: &Section<'_>) -> TestKind {
+    const SOURCES: [(&str, TimestampSource); 4] = [
+        ("auto", TimestampSource::Auto),
+        ("hardware", TimestampSource::Hardware),
+        ("kernel", TimestampSource::Kernel),
+        ("software", TimestampSource::Software),
+    ];
     let idle_pps = table.rate_pps("idle").unwrap_or(1_000.0);
+    let timestamps = table.word("timestamps", "source of timestamps", &SOURCES).unwrap_or_default();
     let mut shares: Vec<f64> = Vec::new();
     if !table.has("shares") {
         table.value("shares");
-        return TestKind::Latency { shares: vec![0.0, 0.1, 0.5, 0.9], idle_pps };
+        return TestKind::Latency { shares: vec![0.0, 0.1, 0.5, 0.9], idle_pps, timestamps };
     }
     for value in table.list("shares", 1..=32).unwrap_or_default() {
         let Some(share) = section::number(value, "shares", is_share_below_1, SHARE_BELOW_1, table.log) else {
@@ -159,7 +170,7 @@ fn latency(table: &Section<'_>) -> TestKind {
         }
         shares.push(share);
     }
-    TestKind::Latency { shares, idle_pps }
+    TestKind::Latency { shares, idle_pps, timestamps }
 }
 
 /// Shares of the throughput, the highest first.

@@ -260,8 +260,9 @@ fn test(spec: &TestSpec) -> String {
         TestKind::NoLoss { shares } => {
             format!("kind = 'no-loss'\n{trial}shares = {}\n", list(shares, f64::to_string))
         }
-        TestKind::Latency { shares, idle_pps } => {
-            format!("kind = 'latency'\n{trial}shares = {}\nidle = '{idle_pps}pps'\n", list(shares, f64::to_string))
+        TestKind::Latency { shares, idle_pps, timestamps } => {
+            let (shares, timestamps) = (list(shares, f64::to_string), timestamps.word());
+            format!("kind = 'latency'\n{trial}shares = {shares}\nidle = '{idle_pps}pps'\ntimestamps = '{timestamps}'\n")
         }
         TestKind::FrameLoss { loads_pps } if loads_pps.is_empty() => format!("kind = 'frame-loss'\n{trial}"),
         TestKind::FrameLoss { loads_pps } => {

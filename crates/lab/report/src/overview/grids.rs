@@ -4,7 +4,7 @@ use super::labels::Labels;
 use super::{Entry, Grid, Tone, Topic, explained};
 use crate::figure::{Mark, Missing, Summary, Unit, median};
 use crate::units::{L1_OVERHEAD_BYTES, bps, count, percent, pps};
-use crate::{Results, TestResult};
+use crate::{Results, TestResult, TimestampKind, Timestamps};
 
 /// Whether a figure is a rate that the device carried.
 pub(crate) fn is_rate(summary: &Summary) -> bool {
@@ -227,7 +227,7 @@ pub(crate) fn loss_points(results: &Results, cell: usize) -> Vec<crate::LossPoin
 }
 
 /// Percentiles by cell and load.
-pub(super) fn latency(labels: &Labels, figures: &[Summary]) -> Grid {
+pub(super) fn latency(results: &Results, labels: &Labels, figures: &[Summary]) -> Grid {
     let names = ["p50", "p90", "p99", "p99.9", "p99.99", "max", "PDV"];
     let columns: Vec<_> = [("cell", false), ("load", true)]
         .into_iter()
@@ -255,13 +255,45 @@ pub(super) fn latency(labels: &Labels, figures: &[Summary]) -> Grid {
     }
     if !grid.rows.is_empty() {
         grid.notes = vec![
-            "One way, from the scheduled time of sending; load as a share of the throughput; medians over the repetitions. PDV: \
-             packet delay variation of RFC 8219, the 99.9th percentile less the least delay."
+            "One way; load as a share of the throughput; medians over the repetitions. PDV: packet delay variation of RFC 8219, the \
+             99.9th percentile less the least delay."
                 .to_owned(),
         ];
+        grid.notes.extend(timestamps(results));
         grid.notes.extend(explained(marks_of(figures, "latency")));
     }
     grid
+}
+
+/// Whose timestamps latencies are of, a sentence for each kind and reason.
+fn timestamps(results: &Results) -> Vec<String> {
+    let found = results.cells.iter().flat_map(|cell| &cell.findings).filter_map(|finding| finding.result.as_ref());
+    let points = found.flat_map(|found| match found {
+        TestResult::Latency { points } => points.as_slice(),
+        _ => &[],
+    });
+    let mut all: Vec<Timestamps> = Vec::new();
+    for point in points.filter(|point| point.latency.is_some()) {
+        let one = point.timestamps.clone().unwrap_or_else(|| Timestamps::software(None));
+        let is_like = |other: &&mut Timestamps| {
+            (other.kind, &other.clocks, &other.fallback_reason) == (one.kind, &one.clocks, &one.fallback_reason)
+        };
+        match all.iter_mut().find(is_like) {
+            Some(same) => {
+                same.error_ns = same.error_ns.zip(one.error_ns).map(|(same, one)| same.max(one));
+                same.probes = same.probes.zip(one.probes).map(|(same, one)| same.with(&one));
+            }
+            None => all.push(one),
+        }
+    }
+    let sentence = |timestamps: &Timestamps| {
+        let from = match timestamps.kind {
+            TimestampKind::Software => "from the scheduled time of sending",
+            TimestampKind::Kernel | TimestampKind::Hardware => "of probes beside the load",
+        };
+        format!("Measured by {timestamps}; {from}.")
+    };
+    all.iter().map(sentence).collect()
 }
 
 fn marks_of<'a>(figures: &'a [Summary], test: &'a str) -> impl Iterator<Item = Mark> + 'a {

@@ -141,7 +141,7 @@ pub(crate) fn overview(results: &Results) -> Overview {
         sessions::echo_connections(results, &labels),
         sessions::udp_loops(results, &labels),
         grids::loss(results, &labels),
-        grids::latency(&labels, &figures),
+        grids::latency(results, &labels, &figures),
         grids::tests(&labels, &figures),
         grids::missing(&labels, &missing),
         costs::cost(&labels, &figures),

@@ -158,7 +158,14 @@ fn latency_point(share: f64, load_pps: f64, random: &mut Random) -> LatencyPoint
     let tails = [(5.0, 7_000), (8.0, 1_900), (11.0, 1_000), (30.0, 80), (60.0, 11), (180.0, 9)];
     let histogram = edges.iter().chain(&tails).map(|(factor, packets)| (tail(*factor), *packets)).collect();
     let pdv_ns = Some(latency.p999_ns - latency.min_ns);
-    LatencyPoint { share, load_pps, latency: Some(latency), histogram, pdv_ns }
+    let timestamps = Some(Timestamps {
+        kind: TimestampKind::Hardware,
+        error_ns: Some(850),
+        clocks: vec!["/dev/ptp0 of eth0".into(), "/dev/ptp1 of eth2".into()],
+        probes: Some(Probes { sent: 1_000_003, lost: 2, without_timestamp: 1, rejected: 0, strays: 1 }),
+        fallback_reason: None,
+    });
+    LatencyPoint { share, load_pps, latency: Some(latency), timestamps, histogram, pdv_ns }
 }
 
 fn latency(repetition: u32, size_wire: u32, device: &Device, random: &mut Random) -> Finding {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use linerate_experiment::Direction;
 use linerate_report::{
     Account, CapturePort, Counted, Dut, Environment, ExperimentTrial, Latency, Loss, Machine, Noise, Purpose,
-    RingTrend, SessionAccount, SessionLoss, SessionPoint, Stalls, TestResult, Trial,
+    RingTrend, SessionAccount, SessionLoss, SessionPoint, Stalls, TestResult, Timestamps, Trial,
 };
 
 use crate::plan::{CellPlan, ways};
@@ -259,6 +259,8 @@ impl MadeUpRig<'_> {
                 link_flaps: if flapped { vec!["the link of eth9 went away once".to_owned()] } else { Vec::new() },
                 reasons: unasked.then(|| "made again: nobody was asked".to_owned()),
             },
+            probed: None,
+            timestamps: order.latency.then(|| Timestamps::software(None)),
             histogram: Vec::new(),
             pdv_ns: order.latency.then_some(4),
             recovery: matches!(order.load, Load::Step { .. }).then_some(Recovery::After { recovery_ns: 7_000_000 }),
