@@ -41,6 +41,7 @@ const WAITS_TOO: &[(&str, usize, &str)] = &[
     ("crates/apps/pktgen/src/dump.rs", 1, "is a port in front of another one"),
     ("crates/lab/tester/src/memory.rs", 2, "asks before a trial whether the peers have come"),
     ("crates/run/worker/src/replay.rs", 1, "asks whether a file is at its end"),
+    ("crates/run/worker/src/wait.rs", 1, "senders by a schedule sleep until a full port has room"),
 ];
 
 /// Layers in which no crate has anything unsafe.

@@ -23,7 +23,8 @@ const WAITING_NS: u64 = 1_000_000_000;
 /// Receives; `on_batch` sees every batch before its frames go back.
 pub fn receive(task: Task, on_batch: &mut dyn FnMut(&Batch)) -> Outcome {
     let Task { options, thread, quota, port, pool, control, .. } = task;
-    let burst = options.burst;
+    // One sync brings all packets of a ring. A batch with room left tells that no packet is left, so that the next sync is a sleep.
+    let burst = if port.caps().sleep_syncs { 2 * options.burst } else { options.burst };
     let receiving = Receiving {
         options,
         thread,

@@ -2,7 +2,7 @@
 //! the numbers.
 
 use linerate_gen::{Arrival, BATCH_DEFAULT, SenderPlan, reduce_for_tx_generator};
-use linerate_port::{Caps, FarSide, Port};
+use linerate_port::{Caps, FarSide, Port, TxGenerator};
 use linerate_report::Rate;
 use linerate_streams::{FCS_BYTES, StreamEntry, StreamFile};
 use linerate_wire::{EtherType, Layer, MacAddress};
@@ -94,19 +94,25 @@ pub fn prepare(
     Ok(Prepared { rate_pps: plan.schedule.rate_pps, plan, ids, later_ns, notes })
 }
 
-/// Has the port itself make the packets, where it can make these; says why where it could and cannot.
+/// Has the port itself make the packets, where it can make these; says why where it could and cannot, unless that matters little.
 pub fn offload_to(port: &mut dyn Port, plan: &SenderPlan) -> Result<bool, String> {
     let name = port.caps().name.clone();
     let Some(backend) = port.tx_generator() else { return Ok(false) };
-    let refuse = |why: String| format!("{name}: packets are made here and copied to the port: {why}");
-    let [(stream, _)] = &plan.streams[..] else { return Err(refuse("there are several streams".into())) };
-    if plan.schedule.rate_pps.is_some() && plan.schedule.arrival != Arrival::Constant {
-        return Err(refuse("a program in the kernel sends with equal gaps only".into()));
+    match load(backend, plan) {
+        Ok(()) => Ok(true),
+        Err(_) if backend.is_shortcut() => Ok(false),
+        Err(why) => Err(format!("{name}: packets are made here and copied to the port: {why}")),
     }
-    let stream = reduce_for_tx_generator(stream, plan.first_sequence, plan.schedule.rate_pps)
-        .map_err(|error| refuse(error.to_string()))?;
-    backend.load(&stream).map_err(|error| refuse(error.to_string()))?;
-    Ok(true)
+}
+
+fn load(backend: &mut dyn TxGenerator, plan: &SenderPlan) -> Result<(), String> {
+    let [(stream, _)] = &plan.streams[..] else { return Err("there are several streams".into()) };
+    if plan.schedule.rate_pps.is_some() && plan.schedule.arrival != Arrival::Constant {
+        return Err("a program in the kernel sends with equal gaps only".into());
+    }
+    let stream = reduce_for_tx_generator(stream, plan.first_sequence, plan.schedule.rate_pps);
+    let stream = stream.map_err(|error| error.to_string())?;
+    backend.load(&stream).map_err(|error| error.to_string())
 }
 
 fn check_len(file: &StreamFile, caps: &Caps) -> Result<(), String> {

@@ -86,4 +86,10 @@ pub trait TxGenerator {
 
     /// Packets that one call should make so that the call's own cost does not show.
     fn packets_per_run(&self) -> u64;
+
+    /// Returns true if the port also sends packets that were made elsewhere about as well, so that nobody needs to be told of a stream that
+    /// [`TxGenerator::load`] refuses.
+    fn is_shortcut(&self) -> bool {
+        false
+    }
 }

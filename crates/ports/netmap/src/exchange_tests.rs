@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use crate::abi::{BUFFER_CHANGED, MORE_FRAGMENTS, SlotWord, interface, ring};
 use crate::exchange::Exchange;
 use crate::receive::Receiver;
-use crate::ring::Ring;
+use crate::ring::{Ring, Taker};
 use crate::ring_tests::{BUFFER, BUFFERS, HEADER, SLOTS, lay_ring};
 use crate::sys::{Area, ExtraBuffers, RingMemory};
 use crate::transmit::Sender;
@@ -52,7 +52,7 @@ impl Kernel {
         assert!(exchange.is_some() && Exchange::of(&pool, 2).is_none());
         let ring = |header| Ring::new(RingMemory::new(&self.area, header).unwrap()).unwrap();
         let receiver = Receiver::new(ring(RECEIVE), true, exchange.clone());
-        (pool, receiver, Sender::new(ring(TRANSMIT), 9000, false, exchange))
+        (pool, receiver, Sender::new(ring(TRANSMIT), 9000, Taker::Device, exchange))
     }
 
     /// A packet arrives in slot `index`, in whatever buffer is there.

@@ -38,3 +38,9 @@ impl Fault {
         }
     }
 }
+
+/// A slot of a transmit ring names what cannot be written to.
+#[cold]
+pub(crate) fn wrong_buffer(index: u32, buffer: u32) -> Corrupt {
+    Corrupt(format!("slot {index} with buffer {buffer}, which is not in the area"))
+}

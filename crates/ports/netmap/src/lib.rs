@@ -15,7 +15,7 @@
 //! ```text
 //! name.rs   the grammar of names        sys.rs    requests, syncs, the mapping     ring.rs      head and tail
 //! open.rs   from a spec to a device     abi.rs    what the kernel's header says    receive.rs, transmit.rs, port.rs
-//! pool.rs   the pool with `zerocopy`    exchange.rs   buffers change places
+//! pool.rs   the pool with `zerocopy`    exchange.rs   buffers change places           repeat.rs    one packet over and over
 //! ```
 
 mod abi;
@@ -28,6 +28,7 @@ mod open;
 mod pool;
 mod port;
 mod receive;
+mod repeat;
 mod ring;
 #[cfg(test)]
 mod ring_tests;

@@ -14,7 +14,7 @@ use crate::exchange::Exchange;
 use crate::name::{Kind, PortName, Rings};
 use crate::port::{FRAGS_MAX, Held, NetmapPort};
 use crate::receive::Receiver;
-use crate::ring::Ring;
+use crate::ring::{Ring, Taker};
 use crate::sys::{Area, Control, RingMemory};
 use crate::transmit::Sender;
 
@@ -279,7 +279,11 @@ impl Opener<'_> {
             device.driver_info().is_ok_and(|info| info.is_some_and(|info| info.driver == "veth"))
         };
         let joined = self.request.name.kind == Kind::Pipe || interface.as_ref().is_some_and(is_veth);
-        let hands_over = joined || self.request.name.kind == Kind::Vale;
+        let taker = match self.request.name.kind {
+            _ if joined => Taker::Reader,
+            Kind::Vale => Taker::Switch,
+            _ => Taker::Device,
+        };
         let exchange = Exchange::of(self.pool, bound.granted.memory);
         if exchange.is_none() && self.spec.options.zero_copy == Some(true) {
             let hint = "zerocopy is for bridge, send, receive, pkt-gen and capture, whose frames can be its buffers; leave it out";
@@ -293,7 +297,7 @@ impl Opener<'_> {
         let wanted = mtu.map_or(LEN_MAX, |mtu| mtu + ETHERNET_BYTES + VLAN_BYTES);
         let sender = bound
             .transmit
-            .map(|index| ring(false, index).map(|ring| Sender::new(ring, wanted, hands_over, exchange.clone())))
+            .map(|index| ring(false, index).map(|ring| Sender::new(ring, wanted, taker, exchange.clone())))
             .transpose()?;
         let mut caps = self.caps(&bound, interface.as_ref(), single, wanted, (receiver.as_ref(), sender.as_ref()));
         if exchange.is_some() {
@@ -308,6 +312,7 @@ impl Opener<'_> {
             pool: self.pool.clone(),
             control: bound.control,
             held: Held { _promiscuous: promiscuous, interface },
+            sleeps: false,
             corrupt: None,
             lost: None,
         })
@@ -357,6 +362,7 @@ impl Opener<'_> {
                 RxRing::of_frames(u64::from(memory.slots() - 1), memory.buffer_bytes() as u64)
             }),
             async_tx: name.kind != Kind::Pipe,
+            sleep_syncs: true,
             ..Caps::default()
         }
     }

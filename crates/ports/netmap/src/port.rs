@@ -4,23 +4,26 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use linerate_mem::{Batch, Pool};
-use linerate_port::{Caps, Drops, Interest, LinkState, Port, PortError, Readiness, Stats, complete_checksums};
+use linerate_port::{
+    Caps, Drops, GeneratorRun, GeneratorStream, Interest, LinkState, Port, PortError, Readiness, Stats, TxGenerator,
+    complete_checksums,
+};
 use linerate_sys::clock;
 use linerate_sys::netdev::{Netdev, Presence};
 use linerate_sys::poll::{PollFor, poll};
 use linerate_sys::promiscuous::Promiscuous;
 
 use crate::abi::FRAGMENTS_MAX;
-use crate::fault::Fault;
+use crate::fault::{Corrupt, Fault};
 use crate::receive::Receiver;
+use crate::ring::Taker;
 use crate::sys::Control;
 use crate::transmit::Sender;
 
-/// Slots that are filled before a sync, if packets keep coming in large batches. A sync is a system call, which costs as much as some
-/// hundred packets; `flush` and `wait` sync at once. Where the receiver gets the packets within the sync, the ring is filled first.
-const SLOTS_PER_SYNC: u32 = 512;
 /// A batch of fewer packets is handed over at once.
 const LARGE_BATCH: usize = 32;
+/// Packets of one call of the generator: some milliseconds of work.
+const PACKETS_PER_RUN: u64 = 1 << 16;
 /// A sleeper asks after the interface this often.
 const CHECK_NS: u64 = 50_000_000;
 
@@ -40,6 +43,8 @@ pub struct NetmapPort {
     pub(crate) pool: Pool,
     pub(crate) control: Control,
     pub(crate) held: Held,
+    /// The caller sleeps on the descriptor, which syncs.
+    pub(crate) sleeps: bool,
     /// What somebody wrote that closed the port.
     pub(crate) corrupt: Option<String>,
     /// Why what is in the ring was not sent, as of the last sync.
@@ -78,7 +83,7 @@ impl NetmapPort {
     fn sync_receive(&mut self) -> Result<(), Fault> {
         self.check_up()?;
         let Some(side) = &mut self.receiver else { return Ok(()) };
-        side.unreleased = 0;
+        side.gave_back = false;
         self.control.sync_receive().map_err(|source| Fault::of("NIOCRXSYNC", source))?;
         Ok(side.ring.look()?)
     }
@@ -105,12 +110,20 @@ impl NetmapPort {
             packets = side.receive(batch, &mut self.pool)?;
         }
         if packets == 0 {
-            self.sync_receive()?;
+            // A sleep of the caller has synced.
+            side.ring.look()?;
+            if side.ring.available() == 0 {
+                side.release_all();
+                self.sync_receive()?;
+            }
             if let Some(side) = self.receiver.as_mut().filter(|side| side.ring.available() > 0) {
                 packets = side.receive(batch, &mut self.pool)?;
             }
         }
-        if self.receiver.as_ref().is_some_and(Receiver::must_release) {
+        if let Some(side) = self.receiver.as_mut().filter(|side| side.must_sync(self.sleeps)) {
+            if side.ring.available() == 0 {
+                side.release_all();
+            }
             self.sync_receive()?;
         }
         Ok(packets)
@@ -129,32 +142,63 @@ impl NetmapPort {
             if batch.is_empty() {
                 break;
             }
+            // The ring is full until its reader had a turn. The caller's sleep hands the packets over, or its next call.
+            if side.taker == Taker::Reader && taken > 0 && side.unsynced > 0 {
+                return Ok(taken);
+            }
             let before = side.ring.available();
             self.sync_transmit()?;
             if self.sender.as_ref().is_none_or(|side| side.ring.available() <= before) {
                 break;
             }
         }
-        let wanted = self.sender.as_ref().is_some_and(|side| {
-            let slots = side.ring.memory.slots();
-            let most = if side.hands_over { slots - 1 } else { SLOTS_PER_SYNC.min(slots / 2) };
-            side.unsynced >= most || side.unsynced > 0 && taken < LARGE_BATCH
-        });
+        let wanted = self
+            .sender
+            .as_ref()
+            .is_some_and(|side| side.unsynced >= side.slots_per_sync() || side.unsynced > 0 && taken < LARGE_BATCH);
         if wanted {
             self.sync_transmit()?;
         }
         Ok(taken)
     }
 
-    fn is_ready(&mut self, interest: Interest) -> Result<bool, Fault> {
-        match interest {
-            // A sleep syncs, even one of no time.
-            Interest::Receive => Ok(self.receiver.as_ref().is_some_and(|side| side.ring.available() > 0)),
-            Interest::Transmit => {
-                self.sync_transmit()?;
-                Ok(self.sender.as_ref().is_some_and(|side| side.ring.available() > 0))
+    /// Sends the loaded packet up to `packets` times and returns how often: fewer if the ring stays full for some time.
+    fn repeat(&mut self, packets: u64) -> Result<Option<u64>, PortError> {
+        let mut made = 0;
+        loop {
+            let Some(side) = &mut self.sender else { return Ok(None) };
+            match side.repeat(packets - made) {
+                Ok(Some(put)) => made += put,
+                Ok(None) => return Ok(None),
+                Err(corrupt) => return Err(self.broken(corrupt.into())),
+            }
+            if made == packets {
+                return Ok(Some(made));
+            }
+            // What a reader gives back is waited for, and a sleep syncs.
+            if side.taker != Taker::Reader {
+                self.sync_transmit().map_err(|fault| self.broken(fault))?;
+            }
+            let full = |port: &NetmapPort| port.sender.as_ref().is_none_or(|side| side.ring.available() == 0);
+            if full(self) {
+                self.check_up().map_err(|fault| self.broken(fault))?;
+                self.sleep(Interest::Transmit, CHECK_NS)?;
+                if full(self) {
+                    return Ok(Some(made));
+                }
             }
         }
+    }
+
+    /// Whether the last sync left what the caller waits for; the sleep that follows otherwise syncs.
+    fn is_ready(&mut self, interest: Interest) -> Result<bool, Corrupt> {
+        let ring = match interest {
+            Interest::Receive => self.receiver.as_mut().map(|side| &mut side.ring),
+            Interest::Transmit => self.sender.as_mut().filter(|side| side.unsynced == 0).map(|side| &mut side.ring),
+        };
+        let Some(ring) = ring else { return Ok(false) };
+        ring.look()?;
+        Ok(ring.available() > 0)
     }
 
     /// What the interface is doing; `Up` for a port that stands on none.
@@ -213,6 +257,11 @@ impl NetmapPort {
         }
     }
 
+    #[cold]
+    fn not_repeated(&self, what: &str) -> PortError {
+        PortError::Unsupported { port: self.caps.name.clone(), what: what.into() }
+    }
+
     /// Sleeps for at most this long; false if nothing came.
     fn sleep(&mut self, interest: Interest, nap_ns: u64) -> Result<bool, PortError> {
         let wanted = match interest {
@@ -224,8 +273,13 @@ impl NetmapPort {
             self.check_interface()?;
         }
         // The kernel synced.
-        if let Some(side) = self.receiver.as_mut().filter(|_| interest == Interest::Receive) {
-            side.unreleased = 0;
+        match interest {
+            Interest::Receive => self.receiver.iter_mut().for_each(|side| side.gave_back = false),
+            Interest::Transmit if polled.failed => {}
+            Interest::Transmit => {
+                self.sender.iter_mut().for_each(|side| side.unsynced = 0);
+                self.lost = None;
+            }
         }
         let looked =
             [self.receiver.as_mut().map(|side| &mut side.ring), self.sender.as_mut().map(|side| &mut side.ring)]
@@ -271,12 +325,14 @@ impl Port for NetmapPort {
         }
         let mut left_ns = timeout_ns;
         loop {
-            if self.is_ready(interest).map_err(|fault| self.broken(fault))? {
+            if self.is_ready(interest).map_err(|corrupt| self.broken(corrupt.into()))? {
                 return Ok(Readiness::Ready);
             }
-            self.check_interface()?;
+            self.check_up().map_err(|fault| self.broken(fault))?;
             let (before_ns, nap_ns) = (clock::now_ns(), left_ns.min(CHECK_NS));
-            if self.sleep(interest, nap_ns)? && self.is_ready(interest).map_err(|fault| self.broken(fault))? {
+            if self.sleep(interest, nap_ns)?
+                && self.is_ready(interest).map_err(|corrupt| self.broken(corrupt.into()))?
+            {
                 return Ok(Readiness::Ready);
             }
             let slept_ns = clock::now_ns().saturating_sub(before_ns);
@@ -289,9 +345,10 @@ impl Port for NetmapPort {
     }
 
     fn arm_wakeup(&mut self, add: &mut dyn FnMut(BorrowedFd<'_>)) -> bool {
-        if self.corrupt.is_some() || self.receiver.is_none() || self.presence() != Presence::Up {
+        if self.corrupt.is_some() || self.receiver.is_none() || self.check_up().is_err() {
             return false;
         }
+        self.sleeps = true;
         add(self.control.as_fd());
         true
     }
@@ -313,6 +370,10 @@ impl Port for NetmapPort {
         Ok(if running { LinkState::Up } else { LinkState::Down })
     }
 
+    fn tx_generator(&mut self) -> Option<&mut dyn TxGenerator> {
+        self.sender.is_some().then_some(self as &mut dyn TxGenerator)
+    }
+
     fn stats(&mut self) -> Result<Stats, PortError> {
         let row = |cause: &str, packets| Drops { place: self.caps.name.clone(), cause: cause.into(), packets };
         let mut stats = Stats::default();
@@ -332,6 +393,30 @@ impl Port for NetmapPort {
         stats.rx_drops.retain(|row| row.packets > 0);
         stats.tx_drops.retain(|row| row.packets > 0);
         Ok(stats)
+    }
+}
+
+impl TxGenerator for NetmapPort {
+    /// Takes streams whose packets are all alike and have no rate.
+    fn load(&mut self, stream: &GeneratorStream) -> Result<(), PortError> {
+        let alike = stream.rules.is_empty() && stream.signature.is_none() && stream.gap_ns_fixed == 0;
+        let loaded = self.sender.as_mut().is_some_and(|side| alike && side.load(&stream.template));
+        let what = "it repeats packets of one slot that are all alike, at full rate and without zerocopy";
+        if loaded { Ok(()) } else { Err(self.not_repeated(what)) }
+    }
+
+    fn run(&mut self, packets: u64) -> Result<GeneratorRun, PortError> {
+        self.check_sound()?;
+        let made = self.repeat(packets)?.ok_or_else(|| self.not_repeated("no stream was loaded"))?;
+        Ok(GeneratorRun { made, sent: made })
+    }
+
+    fn packets_per_run(&self) -> u64 {
+        PACKETS_PER_RUN
+    }
+
+    fn is_shortcut(&self) -> bool {
+        true
     }
 }
 

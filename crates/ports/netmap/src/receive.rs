@@ -7,6 +7,9 @@ use crate::exchange::Exchange;
 use crate::fault::Corrupt;
 use crate::ring::Ring;
 
+/// Slots from one whose packet is copied to the one whose packet is asked for: buffers are too far apart for the processor to foresee them.
+const AHEAD: u32 = 12;
+
 /// Totals of what arrived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Received {
@@ -22,31 +25,42 @@ pub(crate) struct Received {
 pub(crate) struct Receiver {
     pub ring: Ring,
     pub totals: Received,
-    /// Slots that were read since the last sync.
-    pub unreleased: u32,
-    /// The sender waits for these slots (a pipe, a veth pair), so that they are given back early.
-    pub release_early: bool,
+    /// The sender waits for these slots (a pipe, a veth pair): they are given back many at a time, so that it is woken for many.
+    sender_waits: bool,
+    /// Some of them were given back since the last sync.
+    pub gave_back: bool,
     /// Buffers change places with frames of the pool.
     exchange: Option<Exchange>,
 }
 
 impl Receiver {
-    pub(crate) fn new(ring: Ring, release_early: bool, exchange: Option<Exchange>) -> Receiver {
-        Receiver { ring, totals: Received::default(), unreleased: 0, release_early, exchange }
+    pub(crate) fn new(ring: Ring, sender_waits: bool, exchange: Option<Exchange>) -> Receiver {
+        Receiver { ring, totals: Received::default(), sender_waits, gave_back: false, exchange }
     }
 
-    /// Whether enough slots were read that a sender waits for.
+    /// Gives the slots before `head` back, at the next sync; few of them only together with later ones, or by [`Receiver::release_all`].
     #[inline]
-    pub(crate) fn must_release(&self) -> bool {
-        let enough = || self.unreleased >= self.ring.memory.slots() / 4 || self.ring.available() == 0;
-        self.release_early && self.unreleased > 0 && enough()
+    fn release(&mut self, head: u32) {
+        self.ring.pass(head);
+        if !self.sender_waits || self.ring.kept() >= self.ring.memory.slots() / 4 {
+            self.ring.release(head);
+            self.gave_back = true;
+        }
     }
 
-    /// Gives the slots before `head` back, at the next sync.
+    /// Whether a sync is due for the sender's sake. Where all packets were read, a caller that sleeps on the descriptor next syncs by that.
     #[inline]
-    fn release(&mut self, head: u32, slots: u32) {
-        self.ring.release(head);
-        self.unreleased += slots;
+    pub(crate) fn must_sync(&self, sleeps: bool) -> bool {
+        let drained = self.ring.available() == 0;
+        self.sender_waits && if drained { !sleeps && (self.gave_back || self.ring.kept() > 0) } else { self.gave_back }
+    }
+
+    /// Gives back all slots that were read, at the next sync.
+    #[inline]
+    pub(crate) fn release_all(&mut self) {
+        if self.ring.kept() > 0 {
+            self.ring.release(self.ring.head());
+        }
     }
 
     /// Moves packets that the last sync showed to the end of the batch; returns how many.
@@ -83,7 +97,7 @@ impl Receiver {
                 packets += moved.packets as usize;
                 self.totals.packets += moved.packets;
                 self.totals.bytes += moved.bytes;
-                self.release(self.ring.after(self.ring.head(), moved.slots), moved.slots);
+                self.release(self.ring.after(self.ring.head(), moved.slots));
                 continue;
             }
             // An odd one: an empty slot, more slots than fit, or no frame is free.
@@ -99,12 +113,13 @@ impl Receiver {
         let ring = &self.ring;
         let (mut index, mut left, mut bytes) = (ring.head(), ring.available(), 0);
         let mut stop = Ok(Stop::Done);
-        let len_max = pool.packet_len_max();
+        let (len_max, ahead) = (pool.packet_len_max(), AHEAD.min(ring.memory.slots()));
         let copied = pool.fill(batch, left as usize, |frame| {
             if left == 0 {
                 return None;
             }
             let slot = ring.memory.slot(index);
+            ring.memory.prefetch(ring.memory.slot(ring.after(index, ahead)).buffer);
             let len = usize::from(slot.len);
             if slot.flags & MORE_FRAGMENTS != 0 || len > len_max || len == 0 {
                 stop = Ok(Stop::Other);
@@ -120,7 +135,7 @@ impl Receiver {
             Some(Written { len, time_ns: 0, checksum: Checksum::Unknown })
         });
         if copied > 0 {
-            self.release(index, copied as u32);
+            self.release(index);
             self.totals.packets += copied as u64;
             self.totals.bytes += bytes;
         }
@@ -137,7 +152,7 @@ impl Receiver {
         let len: usize = words.iter().map(|slot| usize::from(slot.len)).sum();
         if len == 0 {
             self.totals.empty += 1;
-            self.release(self.ring.after(self.ring.head(), slots), slots);
+            self.release(self.ring.after(self.ring.head(), slots));
             return Ok(Some(0));
         }
         let ring = &self.ring;
@@ -182,7 +197,7 @@ impl Receiver {
                 1
             }
         };
-        self.release(self.ring.after(self.ring.head(), slots), slots);
+        self.release(self.ring.after(self.ring.head(), slots));
         Ok(Some(appended))
     }
 

@@ -4,17 +4,32 @@
 //!        head            tail
 //! | ...... | ours ....... | the kernel's ... |      slots head to tail - 1 are ours, the others are the kernel's
 //! ```
-//! This process moves `head` and the kernel moves `tail`, within a sync only. `head` and `tail` are kept in private memory; what stands in
+//! Slots that were read may be kept for some time: `cur` then stands where packets were read to, and `head` behind it.
+//! This process moves both and the kernel moves `tail`, within a sync only. `head` and `tail` are kept in private memory; what stands in
 //! the area is written, and read back after a sync alone.
 
 use crate::fault::Corrupt;
 use crate::sys::RingMemory;
+
+/// Who takes the packets out of a transmit ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taker {
+    /// The hardware of an interface, in its own time.
+    Device,
+    /// A switch of the kernel, which copies them within the sync.
+    Switch,
+    /// The far end of a pipe or a veth pair: it has the packets, in the buffers that they were written to, once the sync is over, and gives
+    /// the slots back when it has read them.
+    Reader,
+}
 
 /// One ring, with indices of this process's own.
 pub(crate) struct Ring {
     pub memory: RingMemory,
     head: u32,
     tail: u32,
+    /// First slot that the kernel does not have, from the next sync on: `head` as it stands in the area.
+    released: u32,
 }
 
 impl Ring {
@@ -23,7 +38,7 @@ impl Ring {
     /// # Errors
     /// Its indices cannot be.
     pub(crate) fn new(memory: RingMemory) -> Result<Ring, Corrupt> {
-        let mut ring = Ring { head: memory.head(), tail: 0, memory };
+        let mut ring = Ring { head: memory.head(), tail: 0, released: memory.head(), memory };
         if ring.head >= ring.memory.slots() {
             return Err(ring.impossible("head", ring.head));
         }
@@ -41,7 +56,7 @@ impl Ring {
         if tail >= self.memory.slots() {
             return Err(self.impossible("tail", tail));
         }
-        if head != self.head {
+        if head != self.released {
             return Err(self.moved(head));
         }
         self.tail = tail;
@@ -56,7 +71,7 @@ impl Ring {
     /// The kernel moves `head` only if it found it, or a slot, wrong; another process has no business with it.
     #[cold]
     fn moved(&self, head: u32) -> Corrupt {
-        Corrupt(format!("head {head} to a ring that this port left at {} (is the ring open twice?)", self.head))
+        Corrupt(format!("head {head} to a ring that this port left at {} (is the ring open twice?)", self.released))
     }
 
     /// First slot of ours.
@@ -94,7 +109,21 @@ impl Ring {
     /// Hands the slots before `head` to the kernel, at the next sync.
     #[inline]
     pub(crate) fn release(&mut self, head: u32) {
-        self.head = head;
+        (self.head, self.released) = (head, head);
         self.memory.set_head(head);
+    }
+
+    /// Passes the slots before `head` and keeps them.
+    #[inline]
+    pub(crate) fn pass(&mut self, head: u32) {
+        self.head = head;
+        self.memory.set_cur(head);
+    }
+
+    /// Slots that were passed and kept.
+    #[inline]
+    pub(crate) fn kept(&self) -> u32 {
+        let distance = self.head.wrapping_sub(self.released);
+        if self.head < self.released { distance.wrapping_add(self.memory.slots()) } else { distance }
     }
 }

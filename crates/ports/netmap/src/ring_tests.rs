@@ -5,12 +5,12 @@ use std::sync::Arc;
 use linerate_mem::{Batch, Pool, PoolConfig};
 use proptest::prelude::*;
 
-use crate::abi::{MORE_FRAGMENTS, SlotWord, interface, ring};
+use crate::abi::{BUFFER_CHANGED, MORE_FRAGMENTS, SlotWord, interface, ring};
 use crate::fault::Fault;
 use crate::receive::Receiver;
-use crate::ring::Ring;
+use crate::ring::{Ring, Taker};
 use crate::sys::{Area, RingMemory};
-use crate::transmit::Sender;
+use crate::transmit::{Sender, Totals};
 
 pub(crate) const BUFFER: usize = 2048;
 pub(crate) const SLOTS: u32 = 8;
@@ -99,13 +99,37 @@ fn packets_arrive_around_the_end_of_the_ring() {
         receiver.ring.look().unwrap();
         assert_eq!(receiver.receive(&mut batch, &mut pool), Ok(count as usize));
         assert!(batch.iter().enumerate().all(|(n, packet)| packet == [round ^ n as u8; 60]));
+        // The next look finds an empty ring.
+        receiver.release_all();
         assert_eq!((kernel.memory.head(), receiver.ring.available()), (next, 0));
-        assert!(receiver.must_release());
-        receiver.unreleased = 0;
         pool.free(&mut batch);
     }
     assert_eq!(receiver.totals.bytes, receiver.totals.packets * 60);
     whole(pool, batch);
+}
+
+#[test]
+fn slots_that_a_sender_waits_for_go_back_many_at_a_time() {
+    for (sender_waits, expected) in [(false, [1, 2, 3, 4, 5, 6, 7]), (true, [0, 2, 2, 4, 4, 6, 6])] {
+        let kernel = Kernel::new();
+        let mut receiver = Receiver::new(kernel.ring(), sender_waits, None);
+        let mut pool = pool();
+        let mut batch = Batch::new(&pool, 1);
+        (0..SLOTS - 1).for_each(|n| kernel.arrive(n, &[n as u8; 60], 0));
+        kernel.set_tail(SLOTS - 1);
+        receiver.ring.look().unwrap();
+        for head in expected {
+            assert_eq!(receiver.receive(&mut batch, &mut pool), Ok(1));
+            pool.free(&mut batch);
+            assert_eq!((kernel.memory.head(), receiver.ring.look()), (head, Ok(())));
+            let drained = receiver.ring.available() == 0;
+            assert_eq!(receiver.must_sync(true), sender_waits && head > 0 && !drained);
+            assert_eq!(receiver.must_sync(false), sender_waits && (head > 0 || drained));
+        }
+        receiver.release_all();
+        assert_eq!((kernel.memory.head(), receiver.ring.look()), (7, Ok(())));
+        whole(pool, batch);
+    }
 }
 
 #[test]
@@ -157,7 +181,7 @@ fn packets_are_sent_until_the_ring_is_full() {
     let kernel = Kernel::new();
     kernel.set_head(5);
     kernel.set_tail(4);
-    let mut sender = Sender::new(kernel.ring(), 65_535, false, None);
+    let mut sender = Sender::new(kernel.ring(), 65_535, Taker::Device, None);
     let mut pool = pool();
     let mut batch = Batch::new(&pool, 32);
     for n in 0..10u8 {
@@ -176,11 +200,84 @@ fn packets_are_sent_until_the_ring_is_full() {
     whole(pool, batch);
 }
 
+/// Who reads the buffers may write to them.
+#[test]
+fn a_packet_that_is_repeated_is_written_where_it_may_be_missing() {
+    for taker in [Taker::Device, Taker::Switch, Taker::Reader] {
+        let kernel = Kernel::new();
+        kernel.set_tail(SLOTS - 1);
+        let mut sender = Sender::new(kernel.ring(), 1514, taker, None);
+        assert_eq!(sender.repeat(1), Ok(None), "none is loaded");
+        let other = [1; 80];
+        assert!(!sender.load(&[]) && !sender.load(&[7; 1515]) && sender.load(&[7; 60]));
+        assert_eq!(sender.repeat(3), Ok(Some(3)));
+        assert_eq!(sender.repeat(100), Ok(Some(4)));
+        assert_eq!((sender.repeat(100), sender.unsynced, kernel.memory.head()), (Ok(Some(0)), 7, 7));
+        assert!((0..7).all(|index| kernel.sent(index) == [7; 60]));
+        // All were sent. Meanwhile somebody wrote into buffer 2 (the one of slot 0), and the kernel put another one into slot 1 or 3.
+        kernel.set_tail(6);
+        sender.ring.look().unwrap();
+        sender.unsynced = 0;
+        assert!(
+            kernel.memory.write(2, 0, &other) && kernel.memory.write(9, 0, &other) && kernel.memory.write(5, 0, &other)
+        );
+        kernel.set_slot(1, 9, 60, 0);
+        kernel.set_slot(3, 5, 60, BUFFER_CHANGED);
+        assert_eq!(sender.repeat(5), Ok(Some(5)));
+        let expected = |index| if index == 0 && taker != Taker::Reader { [1; 60] } else { [7; 60] };
+        assert!([7, 0, 1, 2, 3].into_iter().all(|index| kernel.sent(index) == expected(index)), "{taker:?}");
+        assert_eq!(kernel.memory.slot(3).flags & BUFFER_CHANGED, 0);
+        // Packets of others came in between.
+        let mut pool = pool();
+        let mut batch = Batch::new(&pool, 4);
+        (0..2u8).for_each(|n| assert!(pool.append(&mut batch, &[n; 64], 0)));
+        assert_eq!(sender.transmit(&mut batch, &mut pool).ok(), Some(2));
+        kernel.set_tail(5);
+        sender.ring.look().unwrap();
+        sender.unsynced = 0;
+        assert_eq!(sender.repeat(7), Ok(Some(7)));
+        assert!((0..SLOTS).filter(|index| *index != 5).all(|index| kernel.sent(index) == [7; 60]), "{taker:?}");
+        let Totals { packets, bytes } = sender.pending();
+        assert_eq!((sender.sent().packets + packets, sender.sent().bytes + bytes), (21, 19 * 60 + 2 * 64));
+        kernel.set_tail(4);
+        sender.ring.look().unwrap();
+        sender.unsynced = 0;
+        kernel.set_slot(5, 1 << 20, 0, 0);
+        assert!(sender.repeat(1).is_err(), "a buffer that there is not");
+        whole(pool, batch);
+    }
+}
+
+/// Whichever buffer a reader writes to, a packet that is not the one that was loaded goes out 61 times at most.
+#[test]
+fn a_buffer_that_a_reader_writes_to_is_found() {
+    for slot in 0..SLOTS {
+        let kernel = Kernel::new();
+        kernel.set_tail(SLOTS - 1);
+        let mut sender = Sender::new(kernel.ring(), 1514, Taker::Reader, None);
+        assert!(sender.load(&[7; 60]));
+        assert_eq!(sender.repeat(7), Ok(Some(7)));
+        let mut wrong = 0;
+        for round in 0..2 * SLOTS * 61 {
+            // It takes one packet; the sender fills the slot that became free.
+            let next = (round + SLOTS - 1) % SLOTS;
+            kernel.set_tail(round % SLOTS);
+            let written = round >= SLOTS && next == slot;
+            assert!(!written || kernel.memory.write(kernel.memory.slot(next).buffer, 0, &[1; 60]));
+            sender.ring.look().unwrap();
+            assert_eq!(sender.repeat(1), Ok(Some(1)));
+            wrong += u32::from(kernel.sent(next) != [7; 60]);
+        }
+        assert!((1..=61).contains(&wrong), "slot {slot}: {wrong} times");
+        assert_eq!(kernel.sent(slot), [7; 60]);
+    }
+}
+
 #[test]
 fn long_packets_go_over_several_slots_or_are_refused() {
     let kernel = Kernel::new();
     kernel.set_tail(SLOTS - 1);
-    let mut sender = Sender::new(kernel.ring(), 65_535, false, None);
+    let mut sender = Sender::new(kernel.ring(), 65_535, Taker::Device, None);
     assert_eq!(sender.frame_len_max, BUFFER * 7);
     let mut pool = pool();
     let mut batch = Batch::new(&pool, 32);
@@ -273,7 +370,7 @@ fn wrong_slots_break_the_port_and_nothing_else() {
     let kernel = Kernel::new();
     kernel.set_tail(5);
     kernel.set_slot(0, 99, 0, 0);
-    let mut sender = Sender::new(kernel.ring(), 1514, false, None);
+    let mut sender = Sender::new(kernel.ring(), 1514, Taker::Device, None);
     let mut pool = pool();
     let mut batch = Batch::new(&pool, 4);
     assert!(pool.append(&mut batch, &[0; 60], 0));
@@ -312,7 +409,7 @@ proptest! {
         let mut pool = pool();
         let mut batch = Batch::new(&pool, 6);
         if let (Ok(receive), Ok(send)) = (open(), open()) {
-            let (mut receiver, mut sender) = (Receiver::new(receive, true, None), Sender::new(send, 9000, false, None));
+            let (mut receiver, mut sender) = (Receiver::new(receive, true, None), Sender::new(send, 9000, Taker::Device, None));
             for tail in tails {
                 kernel.set_tail(tail);
                 let _ = receiver.ring.look().and_then(|()| receiver.receive(&mut batch, &mut pool));

@@ -1,11 +1,17 @@
-//! Sending: packets are copied into the buffers of the ring, or their frames take the buffers' places.
+//! Sending: packets are copied into the buffers of the ring, or their frames take the buffers' places, or one packet that is in the buffers
+//! already is sent again (repeat.rs).
 
 use linerate_mem::{Batch, OwnershipTable, Pool};
 
 use crate::abi::{FRAGMENTS_MAX, MORE_FRAGMENTS, REPORT, SlotWord};
 use crate::exchange::Exchange;
-use crate::fault::{Corrupt, Fault};
-use crate::ring::Ring;
+use crate::fault::{Corrupt, Fault, wrong_buffer};
+use crate::repeat::Repeated;
+use crate::ring::{Ring, Taker};
+
+/// Slots that are filled before a sync of a device. A sync is a system call, which costs as much as some hundred packets; `flush` and `wait`
+/// sync at once.
+const SLOTS_PER_SYNC: u32 = 512;
 
 /// Totals of what was put into the ring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,8 +36,7 @@ pub(crate) struct Sender {
     notes: Box<[Note]>,
     /// Slots that were filled since the last sync.
     pub unsynced: u32,
-    /// A sync hands packets over to the receiver itself (a pipe, a veth pair, a switch), so that they are sent then. Slots come back later.
-    pub hands_over: bool,
+    pub taker: Taker,
     /// Packets without a byte, which were taken and not sent.
     pub empty: u64,
     pub frame_len_max: usize,
@@ -39,11 +44,13 @@ pub(crate) struct Sender {
     slot_bytes: usize,
     /// Buffers change places with frames of the pool.
     exchange: Option<Exchange>,
+    /// The packet that is sent over and over.
+    repeated: Option<Repeated>,
 }
 
 impl Sender {
     /// A sender of packets of up to `len_max` bytes, as far as the slots of one packet hold them.
-    pub(crate) fn new(ring: Ring, len_max: usize, hands_over: bool, exchange: Option<Exchange>) -> Sender {
+    pub(crate) fn new(ring: Ring, len_max: usize, taker: Taker, exchange: Option<Exchange>) -> Sender {
         let slot_bytes = ring.memory.buffer_bytes().min(usize::from(u16::MAX));
         let frame_len_max = len_max.min(slot_bytes * FRAGMENTS_MAX.min(ring.memory.slots() as usize - 1));
         let notes = vec![Note::default(); ring.memory.slots() as usize].into();
@@ -52,11 +59,12 @@ impl Sender {
             put: Totals::default(),
             notes,
             unsynced: 0,
-            hands_over,
+            taker,
             empty: 0,
             frame_len_max,
             slot_bytes,
             exchange,
+            repeated: None,
         }
     }
 
@@ -66,6 +74,9 @@ impl Sender {
     /// A packet is too long and none was taken, or a slot names a buffer that there is not.
     #[inline]
     pub(crate) fn transmit(&mut self, batch: &mut Batch, pool: &mut Pool) -> Result<usize, Fault> {
+        if let Some(repeated) = &mut self.repeated {
+            repeated.forget_buffers();
+        }
         let mut taken = 0;
         loop {
             taken += self.exchange(batch, pool)?;
@@ -84,6 +95,50 @@ impl Sender {
             }
         }
         Ok(taken)
+    }
+
+    /// Loads the packet that [`Sender::repeat`] sends. False if it takes several slots, or is longer than the port takes, or if the buffers
+    /// change places with frames, so that they have other packets in them by and by.
+    pub(crate) fn load(&mut self, packet: &[u8]) -> bool {
+        let fits = (1..=self.slot_bytes.min(self.frame_len_max)).contains(&packet.len()) && self.exchange.is_none();
+        self.repeated = fits.then(|| Repeated::new(packet, self.taker, self.ring.memory.slots()));
+        fits
+    }
+
+    /// Puts the loaded packet into the ring up to `packets` times, as often as there are slots for, and returns how often; `None` if none is
+    /// loaded.
+    ///
+    /// # Errors
+    /// A slot names a buffer that there is not.
+    #[inline]
+    pub(crate) fn repeat(&mut self, packets: u64) -> Result<Option<u64>, Corrupt> {
+        let Sender { ring, notes, repeated, .. } = &mut *self;
+        let Some(repeated) = repeated else { return Ok(None) };
+        let count = packets.min(u64::from(ring.available())) as u32;
+        let len = repeated.len();
+        let (mut index, mut last) = (ring.head(), ring.head());
+        for _ in 0..count {
+            repeated.put(ring, index)?;
+            if let Some(note) = notes.get_mut(index as usize) {
+                *note = Note { len, ends: true };
+            }
+            (last, index) = (index, ring.next(index));
+        }
+        if count > 0 {
+            let packets = u64::from(count);
+            self.publish(last, index, count, Totals { packets, bytes: packets * u64::from(len) });
+        }
+        Ok(Some(u64::from(count)))
+    }
+
+    /// Slots that are filled before a sync, if packets keep coming in large batches.
+    pub(crate) fn slots_per_sync(&self) -> u32 {
+        let slots = self.ring.memory.slots();
+        match self.taker {
+            Taker::Device => SLOTS_PER_SYNC.min(slots / 2),
+            // The receiver gets the packets within the sync, so the ring is filled first.
+            Taker::Switch | Taker::Reader => slots - 1,
+        }
     }
 
     /// Puts packets into the ring whose frames take the places of its buffers, from the front of the batch on, and returns how many.
@@ -181,7 +236,7 @@ impl Sender {
 
     /// What was put into the ring and not sent, as of the last sync.
     pub(crate) fn pending(&self) -> Totals {
-        let slots = if self.hands_over { self.unsynced } else { self.ring.pending() };
+        let slots = if self.taker == Taker::Device { self.ring.pending() } else { self.unsynced };
         let first = self.ring.after(self.ring.head(), self.ring.memory.slots() - slots);
         let notes = (0..slots).filter_map(|slot| self.notes.get(self.ring.after(first, slot) as usize));
         notes.fold(Totals::default(), |sum, note| Totals {
@@ -221,9 +276,4 @@ fn put_slot(
         *note = Note { len, ends: !more };
     }
     Ok(())
-}
-
-#[cold]
-fn wrong_buffer(index: u32, buffer: u32) -> Corrupt {
-    Corrupt(format!("slot {index} with buffer {buffer}, which is not in the area"))
 }

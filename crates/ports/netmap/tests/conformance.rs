@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use linerate_mem::{Batch, Pool, PoolConfig};
-use linerate_port::{Caps, Interest, Port, PortError, Readiness, Stats};
+use linerate_port::{Caps, GeneratorStream, Interest, Port, PortError, Readiness, Stats};
 use linerate_sys::netdev::Netdev;
 use linerate_sys::netns::NetNs;
 use linerate_sys::veth::{self, VethEnd};
@@ -335,5 +335,52 @@ fn extra_buffers_come_back() {
             }
         })
         .unwrap();
+    });
+}
+
+/// A generator over each kind of path; a full pipe, whose reader has no turn, ends its call.
+#[test]
+fn one_packet_is_repeated() {
+    in_kernel("one_packet_is_repeated", || {
+        const PACKETS: u64 = 5_000;
+        // The packets of the first call: more than a pipe holds, and what a switch does not drop.
+        for (sender, receiver, wanted, first) in [("lrg}1", "lrg{1", 2_000, 1023), ("vale77:s", "vale77:r", 700, 700)] {
+            let pool = Pool::new(PoolConfig { frames: 4096, frame_size: 2048 }).unwrap();
+            let mut receiver = one(&format!("netmap:{receiver}"), &pool).unwrap();
+            let mut sender = one(&format!("netmap:{sender}"), &pool).unwrap();
+            let stream = |len: u8| GeneratorStream {
+                template: (0..len).collect(),
+                rules: vec![],
+                checksums: vec![],
+                signature: None,
+                first_sequence: 0,
+                gap_ns_fixed: 0,
+            };
+            let generator = sender.tx_generator().unwrap();
+            assert!(generator.run(1).is_err() && generator.is_shortcut());
+            for refused in [
+                stream(0),
+                GeneratorStream { signature: Some(1), ..stream(60) },
+                GeneratorStream { gap_ns_fixed: 1, ..stream(60) },
+            ] {
+                assert!(generator.load(&refused).is_err());
+            }
+            generator.load(&stream(60)).unwrap();
+            let (mut own, mut batch) = (pool.clone(), Batch::new(&pool, 512));
+            let (mut made, mut came) = (0, 0);
+            while made < PACKETS || came < PACKETS {
+                let wanted = if made == 0 { wanted } else { 700 };
+                let run = sender.tx_generator().unwrap().run(wanted.min(PACKETS - made)).unwrap();
+                assert!(run.made == run.sent && (made > 0 || run.made == first), "{run:?}");
+                made += run.made;
+                sender.flush().unwrap();
+                while receiver.receive(&mut batch).unwrap() > 0 {
+                    assert!(batch.iter().all(|packet| packet == stream(60).template));
+                    came += batch.len() as u64;
+                    own.free(&mut batch);
+                }
+            }
+            assert_eq!((made, came, sender.stats().unwrap().tx_packets), (PACKETS, PACKETS, PACKETS));
+        }
     });
 }

@@ -33,12 +33,26 @@ pub enum Eagerness {
     /// It sleeps at once, since packets come in blocks, or others need the core more. While many come it naps once before it lets the
     /// kernel wake it, because waking a thread on another core costs the core that receives some microseconds.
     Sleeps,
+    /// It sleeps as soon as its ports are drained, and does not look at them before: for ports whose sleep is a look
+    /// ([`linerate_port::Caps::sleep_syncs`]).
+    Polls,
 }
 
 impl Eagerness {
+    /// Of a thread that moves packets between these ports.
+    pub fn for_moving<'a>(mut ports: impl Iterator<Item = &'a dyn Port>) -> Eagerness {
+        if ports.all(|port| port.caps().sleep_syncs) { Eagerness::Polls } else { Eagerness::default() }
+    }
+
     /// Of a thread that only receives from these ports.
-    pub fn for_receiving<'a>(mut ports: impl Iterator<Item = &'a dyn Port>) -> Eagerness {
-        if ports.all(|port| !port.caps().async_tx) { Eagerness::Yields } else { Eagerness::Sleeps }
+    pub fn for_receiving<'a>(ports: impl Iterator<Item = &'a dyn Port> + Clone) -> Eagerness {
+        if Eagerness::for_moving(ports.clone()) == Eagerness::Polls {
+            Eagerness::Polls
+        } else if ports.clone().all(|port| !port.caps().async_tx) {
+            Eagerness::Yields
+        } else {
+            Eagerness::Sleeps
+        }
     }
 }
 
@@ -98,7 +112,7 @@ impl Idle {
     pub(crate) fn pause(&mut self, now_ns: u64) -> Pause {
         let busy = std::mem::take(&mut self.packets) >= BUSY_PACKETS;
         let quiet_ns = match self.eagerness {
-            Eagerness::Sleeps => u64::MAX,
+            Eagerness::Sleeps | Eagerness::Polls => u64::MAX,
             Eagerness::Spins | Eagerness::Yields => now_ns.saturating_sub(self.moved_ns),
         };
         if busy && self.eagerness == Eagerness::Sleeps {

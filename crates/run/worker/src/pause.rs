@@ -6,11 +6,14 @@ use linerate_port::{Datapath, PortIndex};
 use linerate_sys::clock;
 use linerate_sys::poll::PollSet;
 
-use crate::idle::{Idle, Pause, Stuck};
+use crate::idle::{Eagerness, Idle, Pause, Stuck};
+use crate::worker::Round;
 use crate::{Control, End, Worker};
 
 /// How long a port that takes no packets is tried often.
 const STUCK_LATELY_NS: u64 = 20_000_000;
+/// Slots that are received by one reading of the clock where a sleep is what looks at ports: some microseconds of work.
+const DRAINED_MAX: usize = 4096;
 
 /// What a worker sleeps on. Its memory is kept from one sleep to the next.
 #[derive(Default)]
@@ -39,16 +42,36 @@ impl<D: Datapath> Worker<D> {
             if let Some(since_ns) = busy_since_ns.take() {
                 self.turns.busy_ns += now_ns.saturating_sub(since_ns);
             }
-            let round = self.round(now_ns);
+            let mut round = self.round(now_ns);
+            let drained = self.polls() && self.drain(now_ns, &mut round);
             let worked = self.do_job();
             if round.moved() {
                 idle.moved(now_ns, round.received);
-                busy_since_ns = (!worked).then_some(now_ns);
-            } else if !worked {
+                // Between a round and the sleep that follows it at once the clock is not read.
+                busy_since_ns = (!worked && !drained).then_some(now_ns);
+            }
+            if !worked && (drained || !round.moved()) {
                 self.pause(now_ns, &mut idle, &mut bed);
             }
         }
         self.finish(began_ns)
+    }
+
+    fn polls(&self) -> bool {
+        self.config.eagerness == Eagerness::Polls
+    }
+
+    /// More rounds while batches come full, by one reading of the clock, until so many packets are in. Returns true if nothing is left to
+    /// do before a sleep.
+    fn drain(&mut self, now_ns: u64, round: &mut Round) -> bool {
+        let mut received = round.received;
+        while received >= self.config.batch && round.received < DRAINED_MAX && !self.is_over() {
+            let more = self.round(now_ns);
+            received = more.received;
+            round.received += more.received;
+            round.sent += more.sent;
+        }
+        received < self.config.batch && !self.waits()
     }
 
     fn is_over(&self) -> bool {
@@ -73,19 +96,22 @@ impl<D: Datapath> Worker<D> {
             }
             Pause::Sleep => {
                 self.tidy(now_ns);
-                self.sleep(idle, bed);
+                self.sleep(now_ns, idle, bed);
             }
         }
     }
 
     /// Sleeps until a port or another thread wakes the worker, or it is time for something.
-    fn sleep(&mut self, idle: &mut Idle, bed: &mut Bed) {
+    fn sleep(&mut self, now_ns: u64, idle: &mut Idle, bed: &mut Bed) {
         let blind = self.arm_wakeups(bed);
-        // Packets that came before wakeups were armed do not wake it, whosever they are.
-        let now_ns = clock::now_ns();
-        let round = self.round_of_all(now_ns);
-        if round.moved() {
-            return idle.moved(now_ns, round.received);
+        let mut now_ns = now_ns;
+        if blind || !self.polls() {
+            // Packets that came before wakeups were armed do not wake it, whosever they are.
+            now_ns = clock::now_ns();
+            let round = self.round_of_all(now_ns);
+            if round.moved() {
+                return idle.moved(now_ns, round.received);
+            }
         }
         if self.is_over() {
             return;
@@ -101,7 +127,7 @@ impl<D: Datapath> Worker<D> {
         });
         let called = bed.set.result(0).readable;
         idle.woken(woken > usize::from(called));
-        if woken > usize::from(called) {
+        if woken > usize::from(called) && !self.polls() {
             self.serve_woken(idle, bed);
         }
         if called {
@@ -116,12 +142,15 @@ impl<D: Datapath> Worker<D> {
         ends.clear();
         set.add(self.wakeup.as_fd(), true, false);
         let mut blind = false;
-        // A port whose packets the datapath left would wake the worker for nothing.
-        for (index, attached) in self.ports.iter_mut().filter(|(_, attached)| attached.open && attached.held.is_empty())
-        {
-            blind |= !attached.port.arm_wakeup(&mut |descriptor| {
-                set.add(descriptor, true, false);
-            });
+        for (index, attached) in self.ports.iter_mut().filter(|(_, attached)| attached.open) {
+            // A port whose packets the datapath left would wake the worker for nothing.
+            let reads = attached.held.is_empty();
+            let writes = attached.port.caps().sleep_syncs && self.datapath.waiting(index) > 0;
+            if reads || writes {
+                blind |= !attached.port.arm_wakeup(&mut |descriptor| {
+                    set.add(descriptor, reads, writes);
+                });
+            }
             ends.push((index, set.len()));
         }
         blind
@@ -133,7 +162,10 @@ impl<D: Datapath> Worker<D> {
         let now_ns = clock::now_ns();
         let (mut received, mut first) = (0, 1);
         for (index, end) in &bed.ends {
-            if (first..*end).map(|place| bed.set.result(place)).any(|polled| polled.readable || polled.failed) {
+            if (first..*end)
+                .map(|place| bed.set.result(place))
+                .any(|polled| polled.readable || polled.writable || polled.failed)
+            {
                 received += self.receive_from(*index, now_ns);
             }
             first = *end;

@@ -1,6 +1,6 @@
 //! How a loop that sends by a schedule waits: for the time of a packet, for room, for frames.
 
-use linerate_port::{Port, PortError};
+use linerate_port::{Interest, Port, PortError};
 use linerate_sys::clock;
 
 /// A pause longer than this is slept through up to [`SPIN_NS`] before its end; a shorter one is spun through.
@@ -9,6 +9,8 @@ const SLEEP_MIN_NS: u64 = 120_000;
 const SPIN_NS: u64 = 70_000;
 /// Longest sleep, so that a request to stop is seen.
 const NAP_MAX_NS: u64 = 50_000_000;
+/// Longest sleep until a port has room, so that the end of a schedule is seen, too.
+const ROOM_NS: u64 = 1_000_000;
 
 /// Waits until a packet is due; meanwhile the port may push on what it holds. Returns until when it meant to wait.
 ///
@@ -46,6 +48,9 @@ impl Backoff {
     /// The port broke.
     #[cold]
     pub fn wait_for_room(&mut self, port: &mut dyn Port) -> Result<(), PortError> {
+        if port.caps().sleep_syncs {
+            return port.wait(Interest::Transmit, ROOM_NS).map(drop);
+        }
         if port.flush()? > 0 || !port.caps().async_tx {
             self.wait();
         }

@@ -82,7 +82,7 @@ pub struct Turns {
     pub rounds: u64,
     /// Rounds that moved packets.
     pub busy: u64,
-    /// Time of those, in nanoseconds.
+    /// Time of those, in nanoseconds; with [`Eagerness::Polls`] only of those that another one followed without a sleep.
     pub busy_ns: u64,
     /// Sleeps on descriptors.
     pub sleeps: u64,
@@ -156,7 +156,10 @@ impl<D: Datapath> Worker<D> {
     /// Serves every port once: packets that have arrived go through the datapath, then each port gets what is for it.
     #[inline]
     pub fn round(&mut self, now_ns: u64) -> Round {
-        self.shares.begin(now_ns, self.ports.accounts());
+        // A port alone has all of the time.
+        if self.ports.0.len() > 1 {
+            self.shares.begin(now_ns, self.ports.accounts());
+        }
         let received = self.receive(now_ns);
         if now_ns >= self.links_due_ns {
             self.check_links(now_ns);

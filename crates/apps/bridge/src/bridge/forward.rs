@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use linerate_mem::{Batch, Pool};
 use linerate_port::{Caps, Port, PortError, PortIndex, Stats};
-use linerate_worker::{Config, Control, End, HandoffStage, Meter, PortEnd, Role, Worker};
+use linerate_worker::{Config, Control, Eagerness, End, HandoffStage, Meter, PortEnd, Role, Worker};
 
 use super::lane::{Bridge, Exit, Lane};
 use crate::crew::run_all;
@@ -240,7 +240,8 @@ fn ring(
 impl Draft {
     fn worker(self, config: Config) -> Result<Worker<Bridge>, String> {
         let (_, pool, _) = self.ports.first().ok_or("a worker has a port")?;
-        let worker = Worker::new(self.bridge, pool, config, Box::new(|_| ()));
+        let eagerness = Eagerness::for_moving(self.ports.iter().map(|(port, ..)| &**port));
+        let worker = Worker::new(self.bridge, pool, Config { eagerness, ..config }, Box::new(|_| ()));
         let (mut worker, _) = worker.map_err(|error| format!("a descriptor to wake a worker: {error}"))?;
         for (port, pool, role) in self.ports {
             worker.attach(port, &pool, role);

@@ -210,6 +210,12 @@ impl RingMemory {
         self.field(ring::CUR).store(head, Ordering::Release);
     }
 
+    /// Makes `cur` the place from which on more slots wake us, and leaves `head` where it is.
+    #[inline]
+    pub(crate) fn set_cur(&self, cur: u32) {
+        self.field(ring::CUR).store(cur, Ordering::Release);
+    }
+
     /// The words of all slots, and their pointers.
     #[inline]
     fn cells(&self) -> &[[AtomicU64; 2]] {
@@ -260,6 +266,18 @@ impl RingMemory {
         }
         // SAFETY: `buffer_count` buffers lie between `buffers` and the end of the area, and the bytes are inside this one.
         Some(unsafe { self.area.base.add(self.buffers + buffer as usize * self.buffer_bytes + offset as usize) })
+    }
+
+    /// Asks for the first bytes of a buffer ahead of time.
+    #[inline]
+    pub(crate) fn prefetch(&self, buffer: u32) {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(first) = self.bytes(buffer, 0, 1) {
+            // SAFETY: a prefetch is a hint, and reads nothing that the program sees.
+            unsafe { std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(first.as_ptr().cast()) };
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = buffer;
     }
 
     /// Copies bytes of a buffer into all of `to`; false if they are not inside it, or overlap with `to`.
