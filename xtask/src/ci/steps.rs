@@ -84,6 +84,8 @@ const FUZZ_TIME_S: u32 = 10;
 /// Inputs for each fuzz target, at least.
 const FUZZ_RUNS_LEAST: u64 = 100;
 
+/// Crates whose tests miri runs, in parts that take about as long as each other.
+const MIRI_PARTS: [&[&str]; 2] = [&["linerate-mem"], &["linerate-ring", "linerate-classify"]];
 /// Crates with memory that a peer, a guest or another process writes, and those below them.
 const SHARED_MEMORY: [&str; 5] =
     ["linerate-ring", "linerate-mem", "linerate-port-memif", "linerate-port-vhost", "linerate-port-shm"];
@@ -153,10 +155,10 @@ fn commands_ahead(context: &Context) -> Result<Vec<Command>> {
         tests.push(all_of(loom_tests(context)));
     }
     if is_later("miri") && why_no_miri(context).is_none() {
-        let mut build = miri_tests(context);
+        let mut build = miri_tests(context, &MIRI_PARTS.concat());
         build.arg("--no-run");
         builds.push(build);
-        tests.push(all_of(miri_tests(context)));
+        tests.extend(MIRI_PARTS.map(|packages| all_of(miri_tests(context, packages))));
     }
     if is_later("doc") {
         builds.push(documentation(context));
@@ -239,7 +241,9 @@ fn miri(context: &Context) -> Result<Outcome> {
     if let Some(why) = why_no_miri(context) {
         return Ok(Outcome::Skipped(why));
     }
-    context.tests(|| miri_tests(context), MIRI_LEAST)
+    // Miri runs on one core, whatever it interprets.
+    let parts = MIRI_PARTS.map(|packages| miri_tests(context, packages)).into();
+    context.tests_at_once(parts, || miri_tests(context, &MIRI_PARTS.concat()), MIRI_LEAST)
 }
 
 fn why_no_miri(context: &Context) -> Option<String> {
@@ -247,19 +251,10 @@ fn why_no_miri(context: &Context) -> Option<String> {
     nightly().and_then(|()| component(probe, &["miri", "rust-src"], Some("nightly"))).err()
 }
 
-fn miri_tests(context: &Context) -> Command {
-    let words = [
-        "miri",
-        "test",
-        "--package",
-        "linerate-ring",
-        "--package",
-        "linerate-mem",
-        "--locked",
-        "--package",
-        "linerate-classify",
-    ];
-    context.nightly_cargo(words)
+fn miri_tests(context: &Context, packages: &[&str]) -> Command {
+    let mut command = context.nightly_cargo(["miri", "test", "--locked"]);
+    command.args(packages.iter().flat_map(|name| ["--package", name]));
+    command
 }
 
 fn address(context: &Context) -> Result<Outcome> {
@@ -469,13 +464,21 @@ impl Context {
 
     /// Runs `cargo test` and, if few tests failed, those again by themselves. `command` is the command without what says how.
     fn tests(&self, command: impl Fn() -> Command, least: u64) -> Result<Outcome> {
+        self.tests_at_once(vec![command()], command, least)
+    }
+
+    /// The same, with the tests in several parts that run at the same time. `command` is for all of them.
+    fn tests_at_once(&self, parts: Vec<Command>, command: impl Fn() -> Command, least: u64) -> Result<Outcome> {
         let lists = Lists::read(&self.root)?;
-        let mut all = all_of(command());
-        println!("$ {}", line_of(&all));
-        let run = match self.ahead.output_of(&all) {
-            Some(log) => TestOutput::of_log(&log)?,
-            None => TestOutput::watch(&mut all, self.deadline)?,
-        };
+        let outputs = thread::scope(|scope| {
+            let threads: Vec<_> = parts.into_iter().map(|part| scope.spawn(|| self.all_tests(part))).collect();
+            let join = |thread: thread::ScopedJoinHandle<'_, _>| match thread.join() {
+                Ok(output) => output,
+                Err(panic) => std::panic::resume_unwind(panic),
+            };
+            threads.into_iter().map(join).collect::<Result<Vec<TestOutput>>>()
+        })?;
+        let run = TestOutput::all(outputs);
         let failed = run.to_repeat();
         let mut steady_alone = !failed.is_empty();
         for _ in 0..if failed.is_empty() { 0 } else { ALONE_RUNS } {
@@ -497,6 +500,16 @@ impl Context {
             println!("{UNSTEADY} has these now, to be committed: {}", names.join(", "));
         }
         Ok(outcome)
+    }
+
+    /// The output of a run of all tests of a command, which may have been made ahead.
+    fn all_tests(&self, command: Command) -> Result<TestOutput> {
+        let mut all = all_of(command);
+        println!("$ {}", line_of(&all));
+        match self.ahead.output_of(&all) {
+            Some(log) => TestOutput::of_log(&log),
+            None => TestOutput::watch(&mut all, self.deadline),
+        }
     }
 }
 

@@ -22,7 +22,7 @@ pub struct Skip {
 }
 
 /// What came of the tests.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TestOutput {
     /// Tests that passed; those that were skipped are among them.
     pub passed: u64,
@@ -88,6 +88,23 @@ impl TestOutput {
         let ended = ended.context("running cargo test")?;
         reader.end_binary();
         Ok(TestOutput { succeeded: ended.succeeded, how: ended.how, ..reader.output })
+    }
+
+    /// That of several runs together.
+    pub fn all(runs: Vec<TestOutput>) -> TestOutput {
+        let mut all = TestOutput { succeeded: true, ..TestOutput::default() };
+        for run in runs {
+            all.passed += run.passed;
+            all.failed += run.failed;
+            all.ignored += run.ignored;
+            all.skipped.extend(run.skipped);
+            all.failures.extend(run.failures);
+            all.broken.extend(run.broken);
+            if !run.succeeded {
+                (all.succeeded, all.how) = (false, run.how);
+            }
+        }
+        all
     }
 
     /// The same of the output of a run that has succeeded.
@@ -305,6 +322,19 @@ test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
         assert_eq!(run.skipped, [whole, skip("d", "tshark is not installed", true)]);
         assert!(shown.contains(&"test c ... FAILED") && shown.contains(&"thread 'c' panicked at src/lib.rs:1:1:"));
         assert!(!shown.iter().any(|line| line.contains("chatter") || line.contains("0 passed")), "{shown:?}");
+    }
+
+    #[test]
+    fn runs_add_up_and_one_that_failed_fails_all() {
+        let (one, _) = read(OUTPUT);
+        let one = TestOutput { how: "exit status: 101".into(), ..one };
+        let other = TestOutput { passed: 4, succeeded: true, ..TestOutput::default() };
+        for runs in [[one.clone(), other.clone()], [other.clone(), one.clone()]] {
+            let all = TestOutput::all(runs.into());
+            assert_eq!((all.passed, all.failed, &all.failures), (7, 1, &vec!["c".to_owned()]));
+            assert_eq!((all.succeeded, &*all.how, all.skipped.len()), (false, "exit status: 101", 2));
+        }
+        assert!(TestOutput::all(vec![other.clone(), other]).succeeded);
     }
 
     #[test]
