@@ -4,15 +4,15 @@
 use std::net::IpAddr;
 
 use linerate_testbed::topology::FrameAddresses;
-use linerate_wire::{BuildError, EtherType, Fill, MacAddress, Stack, ethernet, ipv4, ipv6, udp};
+use linerate_wire::{BuildError, EtherType, Fill, MacAddress, Protocol, Stack, ethernet, ipv4, ipv6, udp};
 
 /// EtherTypes.
 const PTP: u16 = 0x88f7;
-const IPV4: u16 = 0x0800;
-const IPV6: u16 = 0x86dd;
+const IPV4: u16 = EtherType::IPV4.0;
+const IPV6: u16 = EtherType::IPV6.0;
 /// Event messages of PTP.
 const UDP_PORT: u16 = 319;
-const UDP: u8 = 17;
+const UDP: u8 = Protocol::UDP.0;
 /// Shortest Ethernet frame, without FCS.
 const FRAME_LEN_MIN: usize = 60;
 const MESSAGE_LEN: usize = 44;
