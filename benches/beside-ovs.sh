@@ -57,7 +57,9 @@ measure() {
     sleep "$seconds"
     last="$($2) $(scheduled "${3:-}" "${4:-}")"
     wait $!
-    echo "$first $last $1 $before $(line)" | awk '{
+    # Where its process has ended, or moved nothing.
+    echo "$first $last $1 $before $(line)" | awk -v name="$1" 'NF != 13 || $6 <= $1 { print name, "- - unmeasured"; next }
+    {
         n = $6 - $1
         on = $9 - $4
         waits = $10 - $5
@@ -70,8 +72,8 @@ measure() {
 # without a process, as if it never waited.
 scheduled() {
     if [ -z "$1" ]; then date "+%s%N 0"; return; fi
-    task=$(grep -l "^$2" /proc/"$(cat "$folder/$1.pid")"/task/*/comm | head -1)
-    cut -d' ' -f1,2 "${task%comm}schedstat"
+    task=$(grep -ls "^$2" /proc/"$(cat "$folder/$1.pid")"/task/*/comm | head -1)
+    cut -d' ' -f1,2 "${task%comm}schedstat" 2>/dev/null || true
 }
 
 # Open vSwitch with one thread for packets on core 1, and a bridge "br" with two ports of the kind, without entries.

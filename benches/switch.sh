@@ -52,18 +52,18 @@ with_testpmd() {
     sleep 2
     measure testpmd count_testpmd
     # It may have crashed when its peers went.
-    echo quit >&3 || true
+    echo quit 2>/dev/null >&3 || true
     exec 3>&-
     wait
     find "$folder" -mindepth 1 -delete
 }
 
 count_testpmd() {
-    printf 'show port stats 0\nshow port stats 1\n' >&3
+    printf 'show port stats 0\nshow port stats 1\n' >&3 || true
     sleep 0.2
     sent=$(awk '/TX-packets:/ { seen[++n] = $2 } END { print seen[n] + seen[n - 1] }' "$folder/out")
     core_ns=$(for task in /proc/"$(cat "$folder/testpmd.pid")"/task/*; do
-        case $(cat "$task/comm") in rte-worker*) cut -d' ' -f1 "$task/schedstat" ;; esac
+        case $(cat "$task/comm" 2>/dev/null) in rte-worker*) cut -d' ' -f1 "$task/schedstat" ;; esac
     done)
     echo "$sent $core_ns $(cut -d' ' -f1 /proc/uptime)"
 }

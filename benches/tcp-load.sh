@@ -4,8 +4,9 @@
 # Two namespaces and a veth pair, with GRO and without TSO on both ends: otherwise the kernel receives them on the sender's core, and not in the NAPI
 # thread, and the softirqs of wrk would count for nginx. nginx and its thread have core 0, the
 # client and its thread core 1. The client's CPU time is that of its process (with the softirqs in its calls) and of the NAPI thread of its
-# interface. Linerate receives and sends by `xdp:` and by `packet:`; it compares the body of each answer with the file, wrk does not.
-# DEFER_NS=200000: the client's interface collects packets for so long, for wrk and for Linerate (napi_defer_hard_irqs, gro_flush_timeout).
+# interface. Linerate receives and sends by `xdp:` and by `packet:`, as they are and with `defer`; it compares the body of each answer with the file, wrk does not.
+# PORTS="xdp packet,defer=200": these only. DEFER_NS=200000: the client's interface collects packets for so long, for wrk as well (napi_defer_hard_irqs,
+# gro_flush_timeout).
 # While it runs, the session that it is called from goes ahead of all others on this machine (/proc/self/autogroup), and so do the NAPI threads.
 # Wants root, nginx, wrk, python3 and ethtool. Builds nothing: cargo build --release -p linerate
 set -eu
@@ -103,11 +104,11 @@ echo "client requests process_s softirq_s requests_per_cpu_second"
 run=0
 while [ "$run" -lt "$runs" ]; do
     run=$((run + 1))
-    printf 'wrk    '
+    printf '%-16s ' wrk
     python3 "$folder/measure.py" taskset -c 1 wrk -t1 -c"$connections" -d"${seconds}s" "http://198.18.5.2$path"
-    for port in xdp packet; do
-        printf '%-6s ' "$port"
+    for port in ${PORTS:-xdp packet xdp,defer=500 packet,defer=500}; do
+        printf '%-16s ' "$port"
         python3 "$folder/measure.py" taskset -c 1 "$linerate" tcp load "http://198.18.5.2$path" -c "$connections" -d "${seconds}s" \
-            --port "$port:veth0" --address 198.18.5.1/24 --no-dad --json -q --expect-file "$folder/index.html"
+            --port "${port%%,*}:veth0${port#"${port%%,*}"}" --address 198.18.5.1/24 --no-dad --json -q --expect-file "$folder/index.html"
     done
 done

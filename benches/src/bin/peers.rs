@@ -26,7 +26,13 @@ fn main() -> ExitCode {
                 COMPARISONS.iter().for_each(|one| println!("{:26} {} | {}", one.name, one.sides[0], one.sides[1]));
                 return ExitCode::SUCCESS;
             }
-            _ => names.push(argument),
+            name if COMPARISONS.iter().any(|one| one.name == name) => names.push(argument),
+            _ => {
+                eprintln!(
+                    "peers [--runs N] [--into FOLDER] [NAME...]: measures all comparisons, or those named; `peers --list` lists them"
+                );
+                return ExitCode::from(if argument == "--help" { 0 } else { 2 });
+            }
         }
     }
     let Some(tools) = tools() else {

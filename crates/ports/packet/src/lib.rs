@@ -37,6 +37,9 @@
 //!   milliseconds.
 //! - `prompt` hand over each packet as soon as it is there (TPACKET_V2), for who answers packets or times them by the clock:
 //!   costs a wake-up for each that comes alone. The packets of a ring are then as many as its bytes hold of the longest.
+//! - `defer=US` while the port is open, the interface collects packets for US microseconds before its receive work runs (software
+//!   interrupt coalescing, [`linerate_sys::napi`]): they come in batches, and later. After kill -9 the interface keeps it until a port is opened
+//!   on it again.
 //! - `promisc=no` do not take packets for other hardware addresses. The mode ends with the socket, whatever ends the process.
 //! - `queues=N` N ports, each with a socket and a ring of its own; they share the interface's packets by flow, in a group that the
 //!   kernel numbers.

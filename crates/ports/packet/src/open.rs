@@ -2,9 +2,11 @@
 
 use std::fmt::Display;
 use std::io;
+use std::sync::Arc;
 
 use linerate_mem::Pool;
 use linerate_port::{Caps, Device as Opened, LongPacket, OpenError, PortSpec, RxRing};
+use linerate_sys::napi::Deferral;
 
 use crate::device::Device;
 use crate::options::{Fanout, Options};
@@ -28,7 +30,11 @@ const TAGS_BYTES: usize = 8;
 pub fn open(mut spec: PortSpec, pool: &Pool) -> Result<Opened<PacketPort>, OpenError> {
     let options = Options::take(&mut spec).map_err(|error| OpenError::new(&spec, error.problem, ""))?;
     check_queue(&spec, &Device::open(&spec)?)?;
-    let mut ports = (0..options.sockets).map(|_| one(&spec, &options, pool)).collect::<Result<Vec<_>, _>>()?;
+    let deferral = Deferral::hold(&spec.target, options.defer_us)
+        .map_err(|error| failed(&spec, "defer (leave it out: each packet then wakes its receiver)", error))?
+        .map(Arc::new);
+    let mut ports =
+        (0..options.sockets).map(|_| one(&spec, &options, pool, deferral.clone())).collect::<Result<Vec<_>, _>>()?;
     // Every socket is in the group before one takes packets, so that each packet has its ring.
     let receivers: Vec<&Socket> = ports.iter().filter_map(PacketPort::receiving_socket).collect();
     share(&spec, &receivers, options.fanout)?;
@@ -45,7 +51,12 @@ pub fn open(mut spec: PortSpec, pool: &Pool) -> Result<Opened<PacketPort>, OpenE
 }
 
 /// One port, which receives nothing yet.
-fn one(spec: &PortSpec, options: &Options, pool: &Pool) -> Result<PacketPort, OpenError> {
+fn one(
+    spec: &PortSpec,
+    options: &Options,
+    pool: &Pool,
+    deferral: Option<Arc<Deferral>>,
+) -> Result<PacketPort, OpenError> {
     let device = Device::open(spec)?;
     let socket = || Socket::new().map_err(|error| no_socket(spec, error));
     let sender = options.transmits.then(socket).transpose()?;
@@ -59,6 +70,7 @@ fn one(spec: &PortSpec, options: &Options, pool: &Pool) -> Result<PacketPort, Op
     let caps = caps(spec, options, &device, ring);
     let mut port = PacketPort::new(caps, pool, device, sender, receiver);
     port.set_offload(options.offload, options.qdisc);
+    port.hold(deferral);
     if options.drop_refused {
         port.drop_refused();
     }
@@ -203,7 +215,8 @@ fn caps(spec: &PortSpec, options: &Options, device: &Device, ring: Option<RingSh
             (None, 1) => String::new(),
             (None, sockets) => format!(", {sockets} rings by flow"),
         };
-        format!("receives by {ring}, {promiscuous}{fanout}")
+        let defer = options.defer_us.map(|us| format!(", packets of {us} us at once")).unwrap_or_default();
+        format!("receives by {ring}, {promiscuous}{fanout}{defer}")
     });
     let path = if options.qdisc { "through the qdisc" } else { "past the qdisc" };
     let merging = if options.offload { "" } else { ", nothing left to the kernel" };

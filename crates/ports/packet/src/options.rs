@@ -1,6 +1,7 @@
 //! The options of `packet:`, taken from a port name.
 
 use linerate_port::{PortSpec, SpecError, TxFull};
+use linerate_sys::napi::DEFER_US_MAX;
 
 use crate::sys::{PAGE_BYTES, RingShape};
 
@@ -12,6 +13,7 @@ pub(crate) const NAMES: &[&str] = &[
     "prompt",
     "promisc",
     "fanout",
+    "defer",
     "queues",
     "qdisc",
     "no_offload",
@@ -48,6 +50,8 @@ pub(crate) struct Options {
     pub prompt: bool,
     pub promiscuous: bool,
     pub fanout: Option<Fanout>,
+    /// Microseconds for which the interface collects packets.
+    pub defer_us: Option<u64>,
     /// Send through the queueing discipline.
     pub qdisc: bool,
     /// Checksums and the cutting of TCP segments are left to the kernel.
@@ -77,6 +81,7 @@ impl Options {
             prompt: false,
             promiscuous: false,
             fanout: None,
+            defer_us: None,
             qdisc: false,
             offload: false,
             drop_refused: false,
@@ -88,6 +93,7 @@ impl Options {
         let ring_bytes = spec.take_number("ring", RING_BYTES_MIN, RING_BYTES_MAX)?;
         let retire_ms = spec.take_number("retire", 1, 1000)?;
         let fanout = spec.take("fanout").map(|value| fanout(spec, &value)).transpose()?;
+        let defer_us = spec.take_number("defer", 1, DEFER_US_MAX)?;
         let qdisc = spec.take_flag("qdisc")?;
         let offload = !spec.take_flag("no_offload")?;
         spec.finish(NAMES)?;
@@ -98,11 +104,11 @@ impl Options {
                 spec.error("prompt hands over each packet at once, so there is nothing to retire; leave one out")
             );
         }
-        let receive_option = ring_bytes.is_some() || retire_ms.is_some() || fanout.is_some();
+        let receive_option = ring_bytes.is_some() || retire_ms.is_some() || fanout.is_some() || defer_us.is_some();
         if spec.wrote("tx_only") && !asked.receives() && (receive_option || spec.wrote("@") || spec.wrote("prompt")) {
-            return Err(
-                spec.error("@queue, ring, retire, prompt and fanout are about receiving; leave out tx_only, or them")
-            );
+            return Err(spec.error(
+                "@queue, ring, retire, prompt, fanout and defer are about receiving; leave out tx_only, or them",
+            ));
         }
         if spec.wrote("rx_only") && !asked.transmits() && (qdisc || !offload || spec.wrote("refused")) {
             return Err(spec.error("qdisc, no_offload and refused are about sending; leave out rx_only, or them"));
@@ -118,6 +124,7 @@ impl Options {
             prompt,
             promiscuous: asked.promiscuous.unwrap_or(true),
             fanout,
+            defer_us,
             qdisc,
             offload,
             drop_refused: asked.tx_full == Some(TxFull::Drop),
@@ -203,6 +210,7 @@ mod tests {
         assert!(take("packet:a,qdisc,tx_only").unwrap().qdisc);
         assert!(take("packet:a").unwrap().offload && !take("packet:a,no_offload").unwrap().offload);
         assert_eq!(take("packet:a,queues=3").unwrap().sockets, 3);
+        assert_eq!(take("packet:a,defer=200").unwrap().defer_us, Some(200));
     }
 
     #[test]
@@ -232,6 +240,8 @@ mod tests {
             "packet:a,tx_only,rx_only",
             "packet:a@0,tx_only",
             "packet:a,fanout=1,tx_only",
+            "packet:a,defer=0",
+            "packet:a,defer=100,tx_only",
             "packet:a,qdisc,rx_only",
             "packet:a,no_offload,rx_only",
             "packet:a,prompt,retire=1",

@@ -1,10 +1,12 @@
 //! The port: batches in and out of the socket.
 
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 
 use linerate_mem::{Batch, Pool};
 use linerate_port::{Caps, Drops, Interest, LinkState, Port, PortError, Readiness, Stats, complete_checksums};
 use linerate_sys::clock;
+use linerate_sys::napi::Deferral;
 use linerate_sys::poll::{PollFor, poll};
 
 use crate::device::Device;
@@ -44,6 +46,8 @@ pub struct PacketPort {
     pub(crate) drained: bool,
     /// The driver refused the last packet.
     driver_full: bool,
+    /// Of the interface, as long as a port needs it.
+    _deferral: Option<Arc<Deferral>>,
 }
 
 impl PacketPort {
@@ -55,6 +59,11 @@ impl PacketPort {
     /// From now on each packet is sent with a note, for which the socket is set up.
     pub(crate) fn set_offload(&mut self, offload: bool, through_qdisc: bool) {
         (self.offload, self.through_qdisc) = (offload, through_qdisc);
+    }
+
+    /// Keeps the interface as it is now for as long as the port.
+    pub(crate) fn hold(&mut self, deferral: Option<Arc<Deferral>>) {
+        self._deferral = deferral;
     }
 
     /// The socket that receives, if there is one.
@@ -86,6 +95,7 @@ impl PacketPort {
             down: false,
             drained: false,
             driver_full: false,
+            _deferral: None,
         }
     }
 

@@ -267,3 +267,26 @@ fn frames_of_another_size_do_as_well() {
     assert!(send(&mut out, &mut pool, &bytes).unwrap());
     assert_eq!(receive(&mut back, &mut pool, 1), [bytes]);
 }
+
+#[test]
+fn an_interface_collects_packets_as_long_as_a_port_asks_for_it() {
+    let Some(wire) = Wire::new(1) else { return };
+    let mut pool = pool(512);
+    let timeout = |wire: &Wire| {
+        let path = "/sys/class/net/veth0/gro_flush_timeout";
+        let read = wire.right.namespace.run_with_sysfs(|| std::fs::read_to_string(path).unwrap());
+        read.unwrap().trim().to_string()
+    };
+    let (mut out, mut back) = (wire.left.open(",tx_only", &pool), wire.right.open(",prompt,defer=300", &pool));
+    assert_eq!(timeout(&wire), "300000");
+    assert!(back.caps().detail.contains("packets of 300 us at once"), "{}", back.caps().detail);
+    let error = wire.right.try_open(",defer=200", &pool).map(drop).unwrap_err().to_string();
+    assert!(error.contains("defer (leave it out"), "{error}");
+    let packets: Vec<Vec<u8>> = (0..200).map(|number| packet(number, 60)).collect();
+    for bytes in &packets {
+        assert!(send(&mut out, &mut pool, bytes).unwrap());
+    }
+    assert_eq!(receive(&mut back, &mut pool, packets.len()), packets);
+    drop(back);
+    assert_eq!(timeout(&wire), "0");
+}

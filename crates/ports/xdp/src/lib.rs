@@ -23,20 +23,20 @@
 //! driver has it unless said), `frags` (packets over several frames, up to 9,000 bytes; chosen without being asked for if the
 //! MTU makes packets that one frame cannot take), `ring=N` (entries of the fill and receive ring, 8,192; the transmit ring has
 //! at most 2,048), `budget=N` (packets that one system call may send), `busy_poll=N` (preferred busy polling: a call that finds
-//! nothing takes up to N packets out of the device on its own core; see below), `queues=N` (N queues from `@queue` on), `tx_only` (no
+//! nothing takes up to N packets out of the device on its own core; see below), `defer=US` (while the device is open, the interface collects packets for US microseconds before its receive work runs:
+//! [`linerate_sys::napi`]), `queues=N` (N queues from `@queue` on), `tx_only` (no
 //! program is attached, CAP_NET_RAW is enough), `promisc=no` (do not take packets for other hardware addresses; the mode ends
 //! with the device, whatever ends the process), `symmetric` (while the device is open, the card has an RSS key that gives both directions
-//! of a flow the same queue; a driver without RSS, such as veth, is refused. After kill -9 the card keeps it until an `xdp:` port
-//! is opened on the interface again, which gives the card its own key back).
+//! of a flow the same queue; a driver without RSS, such as veth, is refused. After kill -9 the interface keeps both until an `xdp:` port
+//! is opened on it again, which puts back what was).
 //!
 //! Partial checksums, which a host leaves to a network card, are completed where a packet's checksum is the bare sum of its
 //! pseudo-header ([`linerate_wire::PartialChecksum`]); AF_XDP shows no mark of them. That costs some 50 instructions a packet, and
 //! is left out for native programs on hardware, where packets come from a wire. While a native program is attached to a veth, its peer
 //! sends no packets longer than the MTU. A generic program gets such packets, and they are lost as longer than a frame: `packet:` cuts them.
 //!
-//! Busy polling (`SO_PREFER_BUSY_POLL`, Linux 5.11 and later, CAP_NET_ADMIN) has an effect only where the interface defers its interrupts:
-//! `echo 2 > /sys/class/net/IF/napi_defer_hard_irqs; echo 200000 > /sys/class/net/IF/gro_flush_timeout`, and on a veth NAPI (`ethtool -K IF gro on`
-//! or a program), which a native program turns on.
+//! Busy polling (`SO_PREFER_BUSY_POLL`, Linux 5.11 and later, CAP_NET_ADMIN) has an effect only where the interface defers its interrupts,
+//! with `defer`, and on a veth with NAPI (`ethtool -K IF gro on` or a program), which a native program turns on.
 //!
 //! Another MTU is noticed while the port is open: at once when it made room, else within some hundred calls.
 

@@ -7,12 +7,14 @@ use linerate_bpf::BpfError;
 use linerate_mem::Pool;
 use linerate_port::{Caps, Device, OpenError, PortSpec, RxRing, SpecError};
 use linerate_sys::capability::{Capabilities, Capability};
+use linerate_sys::held::Held as HeldSetting;
+use linerate_sys::napi::{DEFER_US_MAX, Deferral};
 use linerate_sys::netdev::Netdev;
 use linerate_sys::promiscuous::Promiscuous;
 
 use crate::abi;
 use crate::attach::{AttachError, Attachment, ModeWanted};
-use crate::key::SymmetricKey;
+use crate::key::{self, Key};
 use crate::placement::Placement;
 use crate::port::XdpPort;
 use crate::queue::{Queue, QueueError, QueueShape, Step};
@@ -32,7 +34,7 @@ const QUEUES_MAX: u32 = 1024;
 /// Packets that the kernel sends in one call unless it is told otherwise, and the least that it can be told.
 const BUDGET_MIN: u64 = 32;
 
-const OPTIONS: [&str; 12] = [
+const OPTIONS: [&str; 13] = [
     "@",
     "native",
     "generic",
@@ -41,6 +43,7 @@ const OPTIONS: [&str; 12] = [
     "ring",
     "budget",
     "busy_poll",
+    "defer",
     "queues",
     "symmetric",
     "tx_only",
@@ -59,6 +62,7 @@ struct Request {
     ring: u32,
     budget: Option<u32>,
     busy_poll: Option<u32>,
+    defer_us: Option<u64>,
     first_queue: u32,
     queues: u32,
     receives: bool,
@@ -106,6 +110,10 @@ impl Request {
         if busy_poll.is_some() && !spec.options.receives() {
             return Err(spec.error("busy_poll is for a port that receives"));
         }
+        let defer_us = spec.take_number("defer", 1, DEFER_US_MAX)?;
+        if defer_us.is_some() && !spec.options.receives() {
+            return Err(spec.error("defer is for a port that receives"));
+        }
         let frags = spec.take_flag("frags")?;
         let symmetric = spec.take_flag("symmetric")?;
         spec.finish(&OPTIONS)?;
@@ -125,6 +133,7 @@ impl Request {
             ring: ring as u32,
             budget,
             busy_poll,
+            defer_us,
             first_queue: options.first_queue.unwrap_or(0),
             queues,
             receives: options.receives(),
@@ -207,6 +216,7 @@ impl Opener<'_> {
         let completes = attachment.as_deref().is_none_or(|program| may_be_partial(device, program));
         let promiscuous = self.promiscuous(ifindex)?.map(Arc::new);
         let key = self.symmetric_key(device)?.map(Arc::new);
+        let deferral = self.deferral(device)?.map(Arc::new);
         let mut ports = Vec::new();
         for mut queue in queues {
             if let Some(side) = &mut queue.receive {
@@ -216,7 +226,7 @@ impl Opener<'_> {
                 program.add(queue.number, &queue.socket).map_err(|error| self.bpf_error(error))?;
             }
             let caps = self.caps(device, limits, &queue, attachment.as_deref());
-            let held = (attachment.clone(), promiscuous.clone(), key.clone());
+            let held = (attachment.clone(), promiscuous.clone(), key.clone(), deferral.clone());
             let own = Netdev::open(device.name()).map_err(read)?;
             ports.push(XdpPort::new(held, queue, caps, own, self.request.frags));
         }
@@ -227,15 +237,23 @@ impl Opener<'_> {
     }
 
     /// Gives the card a key by which both directions of a flow get one queue, until the device is closed.
-    fn symmetric_key(&self, device: &Netdev) -> Result<Option<SymmetricKey>, OpenError> {
+    fn symmetric_key(&self, device: &Netdev) -> Result<Option<HeldSetting<Key>>, OpenError> {
         if !self.request.symmetric {
             // A process that was killed may have left another key than the card's own; one that cannot be restored stays for the next start.
-            let _ = SymmetricKey::restore(device);
+            let _ = key::restore(device.name());
             return Ok(None);
         }
-        let own = Netdev::open(device.name()).and_then(SymmetricKey::hold);
+        let own = Netdev::open(device.name()).and_then(key::hold_symmetric);
         own.map_err(|error| {
             self.error(format!("symmetric: {error}"), "leave out symmetric; flows may then be split by direction")
+        })
+    }
+
+    /// Lets the interface collect packets, until the device is closed.
+    fn deferral(&self, device: &Netdev) -> Result<Option<Deferral>, OpenError> {
+        let hold = Deferral::hold(device.name(), self.request.defer_us);
+        hold.map_err(|error| {
+            self.error(format!("defer: {error}"), "leave out defer; each packet then wakes its receiver")
         })
     }
 
@@ -361,7 +379,12 @@ impl Opener<'_> {
                 let mode = if program.is_native() { "native" } else { "generic" };
                 let why = program.native_refused().map(|why| format!(" ({why})")).unwrap_or_default();
                 let polls = request.busy_poll.map(|budget| format!(", busy polling by {budget}")).unwrap_or_default();
-                format!("{mode} XDP{why}, {}-entry rings, {} frames to receive into{polls}", request.ring, side.lent())
+                let defer = request.defer_us.map(|us| format!(", packets of {us} us at once")).unwrap_or_default();
+                format!(
+                    "{mode} XDP{why}, {}-entry rings, {} frames to receive into{polls}{defer}",
+                    request.ring,
+                    side.lent()
+                )
             }
             _ => "no program, only sends".into(),
         };

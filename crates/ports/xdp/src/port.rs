@@ -8,10 +8,12 @@ use linerate_port::{Caps, Interest, LinkState, Port, PortError, Readiness, Stats
 
 use crate::attach::Attachment;
 use crate::fault::Fault;
-use crate::key::SymmetricKey;
+use crate::key::Key;
 use crate::queue::Queue;
 use crate::transmit::{Limits, Refusal};
 use linerate_sys::clock;
+use linerate_sys::held::Held as HeldSetting;
+use linerate_sys::napi::Deferral;
 use linerate_sys::netdev::Netdev;
 use linerate_sys::poll::{PollFor, poll};
 use linerate_sys::promiscuous::Promiscuous;
@@ -33,8 +35,8 @@ pub struct XdpPort {
     state: State,
 }
 
-/// The program, the mode and the RSS key of the interface, as long as a port needs them.
-type Held = (Option<Arc<Attachment>>, Option<Arc<Promiscuous>>, Option<Arc<SymmetricKey>>);
+/// The program, the mode, the RSS key and the deferral of the interface, as long as a port needs them.
+type Held = (Option<Arc<Attachment>>, Option<Arc<Promiscuous>>, Option<Arc<HeldSetting<Key>>>, Option<Arc<Deferral>>);
 
 /// What the kernel last said about the port.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -72,13 +72,10 @@ fn a_port_says_that_it_does_not_have_all_queues() {
 fn a_receiver_polls_the_device_by_itself() {
     on_a_pair(1, |_| {
         // On a veth there are two halves of each interface: its NAPI runs in softirqs of the sender unless it defers its interrupts.
-        for (setting, value) in [("napi_defer_hard_irqs", "2"), ("gro_flush_timeout", "200000")] {
-            let _ = std::fs::write(format!("/sys/class/net/far/{setting}"), value);
-        }
         let mut pool = small_pool();
         let mut near = open("xdp:near", &pool).unwrap();
-        let mut far = open("xdp:far,busy_poll=64", &pool).unwrap();
-        assert!(far.caps().detail.contains("busy polling by 64"), "{}", far.caps().detail);
+        let mut far = open("xdp:far,busy_poll=64,defer=200", &pool).unwrap();
+        assert!(far.caps().detail.contains("busy polling by 64, packets of 200 us at once"), "{}", far.caps().detail);
         let (mut sending, mut received) = (Batch::new(&pool, 32), Batch::new(&pool, 48));
         for round in 0..200 {
             add_packets(&mut pool, &mut sending, round * 32, 32, length);
@@ -103,6 +100,7 @@ fn options_that_cannot_be_are_refused_in_words() {
         assert!(error("xdp:near,symmetric").contains("the driver of near takes no key for RSS"));
         assert!(error("xdp:near,busy_poll=0").contains("busy_poll"));
         assert!(error("xdp:near,busy_poll=64,tx_only").contains("busy_poll is for a port that receives"));
+        assert!(error("xdp:near,defer=200,tx_only").contains("defer is for a port that receives"));
     });
 }
 

@@ -32,6 +32,8 @@ Examples:
       address, gateway and name servers by DHCP
   linerate tcp load tcp://198.18.5.1:7 --port memif:/run/m.sock,role=client,queues=2 --address 198.18.5.3/24 -c 1k --cores 2,3
       a stack on each of two cores, with half of the connections each
+  linerate tcp load http://198.18.5.1/ --port packet:eth1,defer=200 --address 198.18.5.3/24 -c 1k -d 10s
+      the most requests for a core: the interface collects packets for 200 us before anybody is woken, which each latency may have more
   linerate tcp load --config mix.toml --port veth1 --address 198.18.5.3/24
       several kinds of requests by weight; docs/tcp.md has the words
 
