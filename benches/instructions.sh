@@ -48,7 +48,7 @@ row() {
 
 table() {
     echo "loop,instructions_per_packet"
-    local loops=(gen_null_fixed gen_null_flows gen_null_signed pipe_one_core_unread pipe_one_core_checked receive_check
+    local loops=(gen_null_fixed gen_null_flows gen_null_signed pipe_one_core_unread pipe_one_core_checked memif_opened receive_check
         impair_loss impair_delay impair_jitter switch_two_macs switch_10k_macs switch_1514
         switch_engine_10k_macs switch_engine_shared switch_engine_crossing record filter
         key_udp key_tagged_tcp6 key_arp actions_route actions_translate actions_tag

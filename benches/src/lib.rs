@@ -10,6 +10,7 @@ pub mod line;
 pub mod loops;
 pub mod measure;
 pub mod ofswitch;
+pub mod opened;
 pub mod openflow;
 pub mod packet;
 pub mod peers;

@@ -7,6 +7,7 @@ use crate::ends::{Reading, gen_null, impaired_null, pipe_one_core, pipe_two_core
 use crate::line;
 use crate::measure::{Run, on_two_cores};
 use crate::ofswitch;
+use crate::opened;
 use crate::openflow;
 use crate::packet::{self, Kind, Rewrite};
 use crate::switch::{self, Load};
@@ -26,7 +27,13 @@ pub struct Loop {
 }
 
 /// All of them.
-pub const LOOPS: [Loop; 66] = [
+pub const LOOPS: [Loop; 67] = [
+    Loop {
+        name: "memif_opened",
+        what: "memif client to server, opened by name as programs do it, both on one core, packets not read",
+        threads: 1,
+        run: |cores, packets| opened::memif(cores[0], packets),
+    },
     Loop {
         name: "cache_one_flow",
         what: "cache of exact matches, one flow, and counting it",
