@@ -294,7 +294,12 @@ class Guest:
     def qmp_line(self):
         while b"\n" not in self.qmp_held:
             self.qmp.settimeout(20)
-            more = self.qmp.recv(1 << 16)
+            try:
+                more = self.qmp.recv(1 << 16)
+            except TimeoutError as error:
+                raise Failed(f"QEMU did not answer: {self.last_words()}") from error
+            except OSError:
+                more = b""
             if not more:
                 raise Failed(f"QEMU has ended: {self.last_words()}")
             self.qmp_held += more
