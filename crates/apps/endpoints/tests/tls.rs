@@ -84,7 +84,7 @@ fn long_echoes_over_tls_are_compared() {
 
 #[test]
 fn connections_by_schedule_close_in_order() {
-    let text = "connection-rate = 300\nduration = \"1s\"\n[[request]]\nurl = \"https://198.18.5.1/\"\n";
+    let text = "connection-rate = 100\nduration = \"1s\"\n[[request]]\nurl = \"https://198.18.5.1/\"\n";
     let (client, served) = load(text, HttpServer::new(any(443), Site::of_len(10), 0), &Files::new(), &Trust::Everybody);
     assert!(client.program.is_well(), "{:?}", client.program);
     assert_eq!((served.program.served.failed, served.program.open), (0, 0));
