@@ -13,6 +13,7 @@ use linerate_sys::affinity;
 use linerate_wire::MacAddress;
 use linerate_worker::Control;
 
+use super::count::{self, count};
 use super::cpus::Cpus;
 use super::dump::DumpPort;
 use super::fragment::FragmentPort;
@@ -190,6 +191,7 @@ fn perform(function: Function, mut task: Task) -> Outcome {
         (Function::Tx, Some(file)) => replay(task, Source::File(file), rate_pps),
         (Function::Tx, None) if options.uninitialized => replay(task, Source::Uninitialized(options.len), rate_pps),
         (Function::Tx | Function::TxSeq, _) => transmit(task, rate_pps).unwrap_or_else(not_made),
+        (Function::Rx, _) if count::is_enough(&mut task) => count(task),
         (Function::Rx, _) => receive(task, &mut |_| {}),
         (Function::RxSeq, _) => receive_numbers(task),
         (Function::Ping, _) => ping(task).unwrap_or_else(not_made),

@@ -3,7 +3,7 @@
 //! ```text
 //!   words -> getopt.rs -> letters.rs (ranges.rs interface.rs) -> checks.rs -> options.rs: a checked run, or one error
 //!   run.rs      ports.rs opens one port a thread, crew.rs starts the threads (cpus.rs), report.rs prints while they work
-//!   threads     transmit.rs (packet.rs) | replay.rs | receive.rs (quota.rs, sequence.rs) | ping.rs (round_trip.rs) | pong.rs
+//!   threads     transmit.rs (packet.rs) | replay.rs | receive.rs, count.rs (arrivals.rs, quota.rs, sequence.rs) | ping.rs (round_trip.rs) | pong.rs
 //!   format.rs   the lines that scripts parse; log.rs writes them
 //! ```
 //! [`usage`] lists what differs from the original.
@@ -21,7 +21,9 @@ pub mod run;
 mod start_error;
 pub mod usage;
 
+mod arrivals;
 mod checks;
+mod count;
 mod cpus;
 mod crew;
 mod dump;

@@ -27,6 +27,11 @@ impl Quota {
         before.min(wanted as u64) as usize
     }
 
+    /// Packets that it has left; `u64::MAX` without a limit.
+    pub fn left(&self) -> u64 {
+        if self.limited { self.missing.load(Ordering::Relaxed) } else { u64::MAX }
+    }
+
     /// True when all packets have been taken.
     #[inline]
     pub fn is_done(&self) -> bool {
@@ -41,15 +46,15 @@ mod tests {
     #[test]
     fn exactly_as_many_as_there_are() {
         let quota = Quota::new(100);
-        assert_eq!((quota.take(64), quota.is_done()), (64, false));
-        assert_eq!((quota.take(64), quota.is_done()), (36, true));
+        assert_eq!((quota.take(64), quota.is_done(), quota.left()), (64, false, 36));
+        assert_eq!((quota.take(64), quota.is_done(), quota.left()), (36, true, 0));
         assert_eq!(quota.take(64), 0);
     }
 
     #[test]
     fn no_limit_is_never_done() {
         let quota = Quota::new(0);
-        assert_eq!((quota.take(64), quota.is_done()), (64, false));
+        assert_eq!((quota.take(64), quota.is_done(), quota.left()), (64, false, u64::MAX));
     }
 
     #[test]

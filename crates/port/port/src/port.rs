@@ -4,7 +4,7 @@ use std::os::fd::BorrowedFd;
 
 use linerate_mem::Batch;
 
-use crate::{Caps, PortError, Stats, TxGenerator};
+use crate::{Caps, PortError, RxCounter, Stats, TxGenerator};
 
 /// One queue pair to somewhere: a NIC queue, a socket, a file, another thread.
 ///
@@ -96,6 +96,12 @@ pub trait Port: Send {
 
     /// Returns the generator inside the backend, if it has one (`xdplive:`): it builds and sends packets by itself.
     fn tx_generator(&mut self) -> Option<&mut dyn TxGenerator> {
+        None
+    }
+
+    /// Returns the counter inside the backend, if it has one (`netmap:`): it counts packets without handing them out, for a caller that
+    /// does not read them.
+    fn rx_counter(&mut self) -> Option<&mut dyn RxCounter> {
         None
     }
 }

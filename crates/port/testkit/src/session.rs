@@ -162,6 +162,17 @@ impl Session {
         Ok(result.map(|_| ours))
     }
 
+    /// One call of the receiver's counter for at most `most` packets; returns how many it counted. They must be the next ones.
+    pub fn count(&mut self, most: u64, timeout_ns: u64) -> Result<u64, String> {
+        let counter = self.receiver()?.rx_counter().ok_or("the port has no counter any more")?;
+        let counted = counter.count(most, timeout_ns).map_err(|error| format!("count failed: {error}"))?;
+        if counted.packets > most {
+            return Err(format!("{} packets were counted where {most} were asked for", counted.packets));
+        }
+        self.account.note_counted(counted.packets, counted.bytes)?;
+        Ok(counted.packets)
+    }
+
     /// Sends all of the packets, at most `chunk` a call, receiving meanwhile so that no more than the window is under way.
     pub fn send_all(&mut self, entries: &[Entry], chunk: usize) -> Result<(), String> {
         let mut queued = 0;
@@ -481,6 +492,24 @@ impl Account {
             }
         }
         Ok((self.arrived - before) as usize)
+    }
+
+    /// Takes note of the next packets of this run, which were counted and not seen.
+    fn note_counted(&mut self, packets: u64, bytes: u64) -> Result<(), String> {
+        let from = self.next as usize;
+        let entries = self.plan.get(from..from + packets as usize).ok_or("more packets were counted than were made")?;
+        let wanted: u64 = (self.next..)
+            .zip(entries)
+            .map(|(sequence, entry)| packets::bytes(self.run, sequence, *entry).len() as u64)
+            .sum();
+        if bytes != wanted {
+            return Err(format!("{packets} packets from {from} on have {wanted} bytes, and {bytes} were counted"));
+        }
+        self.next += packets as u32;
+        self.arrived += packets;
+        self.returned.packets += packets;
+        self.returned.bytes += bytes;
+        Ok(())
     }
 
     fn note_ours(&mut self, sequence: u32, packet: &[u8]) -> Result<(), String> {

@@ -114,6 +114,39 @@ fn packets_pass_from_ring_to_ring_in_the_buffers_that_they_came_in() {
     kernel.check_places();
 }
 
+/// Whoever writes into a ring's buffers cannot write into a packet that the program has.
+#[test]
+fn a_buffer_that_the_program_has_is_in_no_ring() {
+    let kernel = Kernel::new();
+    let (mut pool, mut receiver, sender) = kernel.open();
+    let (mut held, mut batch) = (Batch::new(&pool, 4), Batch::new(&pool, 4));
+    (0..4).for_each(|index| kernel.arrive(index, &[7; 60], 0));
+    kernel.set_tail(RECEIVE, 4);
+    receiver.ring.look().unwrap();
+    assert_eq!(receiver.receive(&mut held, &mut pool), Ok(4));
+    let places: Vec<usize> = (0..4).map(|index| held.region_offset(index) / BUFFER).collect();
+    assert_eq!(places, [2, 3, 4, 5], "the buffers that the packets came in, not copies");
+    for round in 4..40u32 {
+        let index = round % SLOTS;
+        kernel.arrive(index, &[round as u8; 60], 0);
+        kernel.set_tail(RECEIVE, (index + 1) % SLOTS);
+        receiver.ring.look().unwrap();
+        // Packets that others take in turn, or count.
+        if round % 2 == 0 {
+            assert_eq!(receiver.receive(&mut batch, &mut pool), Ok(1));
+            pool.free(&mut batch);
+        } else {
+            receiver.count(1).unwrap();
+        }
+        let lent = [Kernel::buffers(&kernel.receive), Kernel::buffers(&kernel.transmit)].concat();
+        assert!(lent.iter().all(|buffer| !places.contains(&(*buffer as usize))), "round {round}: {lent:?}");
+        assert!(held.iter().all(|packet| packet == [7; 60]), "round {round}");
+    }
+    assert_eq!(receiver.totals.packets, 40);
+    drop((receiver, sender, batch, held, pool));
+    kernel.check_places();
+}
+
 #[test]
 fn packets_of_several_slots_stay_whole() {
     let kernel = Kernel::new();

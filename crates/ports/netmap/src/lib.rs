@@ -16,9 +16,11 @@
 //! name.rs   the grammar of names        sys.rs    requests, syncs, the mapping     ring.rs      head and tail
 //! open.rs   from a spec to a device     abi.rs    what the kernel's header says    receive.rs, transmit.rs, port.rs
 //! pool.rs   the pool with `zerocopy`    exchange.rs   buffers change places           repeat.rs    one packet over and over
+//!                                                                                   count.rs     packets that nobody reads
 //! ```
 
 mod abi;
+mod count;
 mod exchange;
 #[cfg(test)]
 mod exchange_tests;

@@ -313,6 +313,7 @@ impl Opener<'_> {
             control: bound.control,
             held: Held { _promiscuous: promiscuous, interface },
             sleeps: false,
+            patient: false,
             corrupt: None,
             lost: None,
         })

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use linerate_mem::{Batch, Pool};
 use linerate_port::{
-    Caps, Drops, GeneratorRun, GeneratorStream, Interest, LinkState, Port, PortError, Readiness, Stats, TxGenerator,
-    complete_checksums,
+    Caps, Drops, GeneratorRun, GeneratorStream, Interest, LinkState, Port, PortError, Readiness, RxCounter, Stats,
+    TxGenerator, complete_checksums,
 };
 use linerate_sys::clock;
 use linerate_sys::netdev::{Netdev, Presence};
@@ -17,7 +17,7 @@ use crate::abi::FRAGMENTS_MAX;
 use crate::fault::{Corrupt, Fault};
 use crate::receive::Receiver;
 use crate::ring::Taker;
-use crate::sys::Control;
+use crate::sys::{Control, let_wakers_finish};
 use crate::transmit::Sender;
 
 /// A batch of fewer packets is handed over at once.
@@ -25,7 +25,7 @@ const LARGE_BATCH: usize = 32;
 /// Packets of one call of the generator: some milliseconds of work.
 const PACKETS_PER_RUN: u64 = 1 << 16;
 /// A sleeper asks after the interface this often.
-const CHECK_NS: u64 = 50_000_000;
+pub(crate) const CHECK_NS: u64 = 50_000_000;
 
 /// What a port keeps as long as it is open, beside its rings.
 pub(crate) struct Held {
@@ -45,6 +45,8 @@ pub struct NetmapPort {
     pub(crate) held: Held,
     /// The caller sleeps on the descriptor, which syncs.
     pub(crate) sleeps: bool,
+    /// The thread that counts or repeats packets lets its far end finish.
+    pub(crate) patient: bool,
     /// What somebody wrote that closed the port.
     pub(crate) corrupt: Option<String>,
     /// Why what is in the ring was not sent, as of the last sync.
@@ -62,7 +64,7 @@ impl NetmapPort {
     }
 
     #[cold]
-    fn check_sound(&self) -> Result<(), PortError> {
+    pub(crate) fn check_sound(&self) -> Result<(), PortError> {
         match &self.corrupt {
             None => Ok(()),
             Some(what) => Err(PortError::PeerCorrupt { port: self.caps.name.clone(), what: what.clone() }),
@@ -71,7 +73,7 @@ impl NetmapPort {
 
     /// A sync of an interface that is down would sleep until it is up, and no signal would end that (`nm_kr_tryget` of netmap_kern.h).
     #[inline]
-    fn check_up(&self) -> Result<(), Fault> {
+    pub(crate) fn check_up(&self) -> Result<(), Fault> {
         match &self.held.interface {
             Some((device, _)) if !device.is_up().unwrap_or(false) => Err(Fault::NotUp),
             _ => Ok(()),
@@ -92,6 +94,12 @@ impl NetmapPort {
     #[inline]
     fn sync_transmit(&mut self) -> Result<(), Fault> {
         self.check_up()?;
+        self.sync_transmit_unchecked()
+    }
+
+    /// As [`NetmapPort::sync_transmit`], of an interface that was up a moment ago.
+    #[inline]
+    fn sync_transmit_unchecked(&mut self) -> Result<(), Fault> {
         let Some(side) = &mut self.sender else { return Ok(()) };
         self.control.sync_transmit().map_err(|source| Fault::of("NIOCTXSYNC", source))?;
         side.unsynced = 0;
@@ -162,8 +170,13 @@ impl NetmapPort {
         Ok(taken)
     }
 
-    /// Sends the loaded packet up to `packets` times and returns how often: fewer if the ring stays full for some time.
+    /// Sends the loaded packet up to `packets` times and returns how often: fewer if the ring stays full for some time. It looks at the
+    /// interface once, since a look costs as much as a sync.
     fn repeat(&mut self, packets: u64) -> Result<Option<u64>, PortError> {
+        self.check_up().map_err(|fault| self.broken(fault))?;
+        if self.sender.as_ref().is_some_and(|side| side.taker == Taker::Reader) {
+            self.let_far_end_finish();
+        }
         let mut made = 0;
         loop {
             let Some(side) = &mut self.sender else { return Ok(None) };
@@ -177,16 +190,25 @@ impl NetmapPort {
             }
             // What a reader gives back is waited for, and a sleep syncs.
             if side.taker != Taker::Reader {
-                self.sync_transmit().map_err(|fault| self.broken(fault))?;
+                self.sync_transmit_unchecked().map_err(|fault| self.broken(fault))?;
             }
             let full = |port: &NetmapPort| port.sender.as_ref().is_none_or(|side| side.ring.available() == 0);
             if full(self) {
-                self.check_up().map_err(|fault| self.broken(fault))?;
                 self.sleep(Interest::Transmit, CHECK_NS)?;
                 if full(self) {
                     return Ok(Some(made));
                 }
             }
+        }
+    }
+
+    /// A far end that waits for this one loses nothing if it fills, or empties, the whole ring first, and each call of the kernel then
+    /// moves more packets. It is said once.
+    #[inline]
+    pub(crate) fn let_far_end_finish(&mut self) {
+        if !self.patient {
+            self.patient = true;
+            let_wakers_finish();
         }
     }
 
@@ -224,7 +246,7 @@ impl NetmapPort {
     }
 
     #[cold]
-    fn broken(&mut self, fault: Fault) -> PortError {
+    pub(crate) fn broken(&mut self, fault: Fault) -> PortError {
         let port = self.caps.name.clone();
         match fault {
             Fault::Corrupt(what) => {
@@ -263,7 +285,7 @@ impl NetmapPort {
     }
 
     /// Sleeps for at most this long; false if nothing came.
-    fn sleep(&mut self, interest: Interest, nap_ns: u64) -> Result<bool, PortError> {
+    pub(crate) fn sleep(&mut self, interest: Interest, nap_ns: u64) -> Result<bool, PortError> {
         let wanted = match interest {
             Interest::Receive => PollFor::Reading,
             Interest::Transmit => PollFor::Writing,
@@ -372,6 +394,10 @@ impl Port for NetmapPort {
 
     fn tx_generator(&mut self) -> Option<&mut dyn TxGenerator> {
         self.sender.is_some().then_some(self as &mut dyn TxGenerator)
+    }
+
+    fn rx_counter(&mut self) -> Option<&mut dyn RxCounter> {
+        self.receiver.is_some().then_some(self as &mut dyn RxCounter)
     }
 
     fn stats(&mut self) -> Result<Stats, PortError> {

@@ -26,7 +26,7 @@ pub(crate) struct Receiver {
     pub ring: Ring,
     pub totals: Received,
     /// The sender waits for these slots (a pipe, a veth pair): they are given back many at a time, so that it is woken for many.
-    sender_waits: bool,
+    pub sender_waits: bool,
     /// Some of them were given back since the last sync.
     pub gave_back: bool,
     /// Buffers change places with frames of the pool.
@@ -202,7 +202,7 @@ impl Receiver {
     }
 
     /// Reads the slots of the packet at the head, each once, and returns their number; `None` if the last one has not arrived.
-    fn extent(&self, words: &mut [SlotWord; FRAGMENTS_MAX]) -> Result<Option<u32>, Corrupt> {
+    pub(crate) fn extent(&self, words: &mut [SlotWord; FRAGMENTS_MAX]) -> Result<Option<u32>, Corrupt> {
         let mut index = self.ring.head();
         let most = (FRAGMENTS_MAX as u32).min(self.ring.memory.slots() - 1);
         for (slots, word) in (1..=self.ring.available()).zip(words) {

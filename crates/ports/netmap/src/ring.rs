@@ -120,6 +120,12 @@ impl Ring {
         self.memory.set_cur(head);
     }
 
+    /// Lets a sleep of the caller go on until more arrives than is there: it is a part of a packet.
+    #[cold]
+    pub(crate) fn await_more(&mut self) {
+        self.memory.set_cur(self.tail);
+    }
+
     /// Slots that were passed and kept.
     #[inline]
     pub(crate) fn kept(&self) -> u32 {

@@ -72,6 +72,19 @@ impl AsFd for Control {
     }
 }
 
+/// Makes the calling thread one of those that wait for the turn of the thread that wakes them, instead of taking its core away at once
+/// (SCHED_BATCH, sched(7)), unless it is in another class than ordinary threads already. It then finds more to do. Nothing happens if the
+/// kernel refuses.
+pub(crate) fn let_wakers_finish() {
+    let parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the calls take numbers, and parameters that live as long as the call.
+    unsafe {
+        if libc::sched_getscheduler(0) == libc::SCHED_OTHER {
+            libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const parameters);
+        }
+    }
+}
+
 fn check(result: libc::c_int) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

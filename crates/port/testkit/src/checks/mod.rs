@@ -2,6 +2,7 @@
 
 mod checksums;
 mod counters;
+mod counting;
 mod disturbed;
 mod filling;
 mod frames;
@@ -33,6 +34,7 @@ pub(crate) const CHECKS: &[(&str, Check)] = &[
     ("packets of several slots", segments::whole_packets),
     ("partial checksums", checksums::completed),
     ("shown packets", shown::shown),
+    ("counted packets", counting::counted),
     ("frame too long", refusals::frame_too_long),
     ("foreign pool", refusals::foreign_pool),
     ("wait", waiting::wait),

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use linerate_mem::{Batch, Checksum, Pool, SlotReceiver, SlotSender, slot_ring};
-use linerate_port::{Caps, Drops, Interest, LinkState, Port, PortError, Readiness, Stats};
+use linerate_port::{Caps, Counted, Drops, Interest, LinkState, Port, PortError, Readiness, RxCounter, Stats};
 use linerate_testkit::{Disturbance, Facts, Harness, Hit, Link};
 
 /// What is wrong with the port.
@@ -56,6 +56,9 @@ pub enum Fault {
     SendsWhatItIsShownTwice,
     ForgetsWhatItWasShown,
     ShowsTooMany,
+    CountsMoreThanAsked,
+    CountsWrongBytes,
+    ForgetsWhatItCounted,
 }
 
 const RING: usize = 64;
@@ -327,6 +330,29 @@ impl Port for ModelPort {
             stats.tx_packets += 1;
         }
         Ok(stats)
+    }
+
+    fn rx_counter(&mut self) -> Option<&mut dyn RxCounter> {
+        Some(self)
+    }
+}
+
+impl RxCounter for ModelPort {
+    fn count(&mut self, packets: u64, timeout_ns: u64) -> Result<Counted, PortError> {
+        self.wait(Interest::Receive, timeout_ns)?;
+        self.receiver.receive(&mut self.inbox);
+        let mut counted = Counted::default();
+        while !self.inbox.is_empty() && (counted.packets < packets || self.is(Fault::CountsMoreThanAsked)) {
+            let (slots, len) = ModelPort::first(&self.inbox);
+            self.pool.free_front(&mut self.inbox, slots);
+            counted.packets += 1;
+            counted.bytes += len as u64 + u64::from(self.is(Fault::CountsWrongBytes));
+        }
+        if !self.is(Fault::ForgetsWhatItCounted) {
+            self.stats.rx_packets += counted.packets;
+            self.stats.rx_bytes += counted.bytes;
+        }
+        Ok(counted)
     }
 }
 

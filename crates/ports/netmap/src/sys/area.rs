@@ -64,6 +64,12 @@ impl Area {
         self.cell::<AtomicU32>(place).unwrap().store(value, Ordering::Release);
     }
 
+    /// Reads four bytes as the kernel could.
+    #[cfg(test)]
+    pub(crate) fn peek_u32(&self, place: usize) -> u32 {
+        self.cell::<AtomicU32>(place).unwrap().load(Ordering::Acquire)
+    }
+
     /// The atomic `T` at byte `place`; `None` if it is not inside, or not aligned.
     pub(super) fn cell<T>(&self, place: usize) -> Option<&T> {
         let fits = place.checked_add(size_of::<T>()).is_some_and(|end| end <= self.bytes);
