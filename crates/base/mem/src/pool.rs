@@ -189,6 +189,30 @@ impl Pool {
         wanted
     }
 
+    /// Appends one packet of `len` bytes (at most [`Pool::packet_len_max`]) that `write` makes in as many bytes of whatever contents; false if
+    /// there is no free frame, or no room. Short packets begin in more different lines than those of [`Pool::fill`], as with [`Pool::alloc`].
+    #[inline]
+    pub fn fill_one(
+        &mut self,
+        batch: &mut Batch,
+        len: usize,
+        checksum: Checksum,
+        write: impl FnOnce(&mut [u8]),
+    ) -> bool {
+        batch.check_region(&self.region);
+        if batch.room() == 0 || len > self.packet_len_max() || (self.loaded.is_empty() && !self.reload()) {
+            return false;
+        }
+        let Some(frame) = self.loaded.pop() else { return false };
+        let colours = colours(self.region.frame_size() - len);
+        let word = Slot::new_word(frame, offset(frame, colours), len as u16) | checksum.flags();
+        // SAFETY: as in `alloc`: the frame has just left the free ones, and `colours` keeps offset + len inside it.
+        write(unsafe { self.region.packet_mut(word) });
+        // SAFETY: as above, so that the slot is the only owner of its frame.
+        unsafe { batch.push_word(word, 0) };
+        true
+    }
+
     /// Takes one free frame, as a slot that spans `len` bytes after the headroom.
     #[inline]
     pub fn alloc_slot(&mut self, len: usize) -> Option<Slot> {

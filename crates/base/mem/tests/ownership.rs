@@ -1,6 +1,6 @@
 //! Whatever happens to slots - taken, sent, received, dropped half-way - every frame has one owner and comes back.
 
-use linerate_mem::{Batch, HEADROOM, Pool, PoolConfig, Scattered, SlotTable, Span, Written, slot_ring};
+use linerate_mem::{Batch, Checksum, HEADROOM, Pool, PoolConfig, Scattered, SlotTable, Span, Written, slot_ring};
 #[cfg(not(miri))]
 use proptest::prelude::*;
 
@@ -142,6 +142,44 @@ fn filling_stops_when_told_and_wastes_no_frame() {
     assert_eq!(pool.fill(&mut batch, 200, |_| Some(Written { len: usize::MAX, ..Written::default() })), 95);
     assert!(batch.iter().skip(5).all(|packet| packet.len() == len_max));
     drop(batch);
+    assert!(pool.is_whole());
+}
+
+#[test]
+fn packets_that_are_written_one_by_one_do_not_overlap() {
+    let mut pool = pool(100);
+    let len_max = pool.packet_len_max();
+    let mut batch = Batch::with_times(&pool, 101);
+    let lens = [0, 1, 43, 60, 64, 500, 1514, len_max];
+    let len = |number: usize| lens[number % lens.len()];
+    for number in 0..100 {
+        let write = |bytes: &mut [u8]| {
+            assert_eq!(bytes.len(), len(number));
+            bytes.fill(number as u8);
+        };
+        assert!(!pool.fill_one(&mut batch, len_max + 1, Checksum::Unknown, |_| unreachable!("it is too long")));
+        assert!(pool.fill_one(&mut batch, len(number), Checksum::Partial, write));
+        batch.set_time_ns(number, 7);
+    }
+    assert!(!pool.fill_one(&mut batch, 60, Checksum::Unknown, |_| unreachable!("no frame is free")));
+    let mut offsets = std::collections::HashSet::new();
+    for number in 0..100 {
+        assert_eq!(batch.packet(number), vec![number as u8; len(number)]);
+        assert_eq!(batch.checksum(number), Checksum::Partial);
+        let offset = batch.region_offset(number) % pool.region().frame_size();
+        assert!((HEADROOM..=pool.region().frame_size() - len(number)).contains(&offset));
+        offsets.insert(offset);
+    }
+    // Short packets begin in more lines than long ones can.
+    assert!(offsets.len() > 8, "{offsets:?}");
+    pool.free_front(&mut batch, 1);
+    assert!(pool.fill_one(&mut batch, 4, Checksum::Unknown, |bytes| bytes.fill(1)));
+    assert_eq!(batch.time_ns(99), Some(0), "the packet has no time of another one");
+    let mut full = Batch::new(&pool, 1);
+    pool.free_front(&mut batch, 2);
+    assert!(pool.fill_one(&mut full, 4, Checksum::Unknown, |_| {}));
+    assert!(!pool.fill_one(&mut full, 4, Checksum::Unknown, |_| unreachable!("there is no room")));
+    drop((batch, full));
     assert!(pool.is_whole());
 }
 

@@ -167,6 +167,8 @@ impl Consumer {
     pub fn pop_runs(&mut self, out: &mut [u64], goes_on: impl Fn(u64) -> bool) -> usize {
         let mut count = self.whole_runs(out.len(), &goes_on);
         if count == 0 {
+            // Both lines that the producer has written come at the same time: the one of the next word is not needed only if there is none.
+            let _ = self.shared.cell(self.head).load(Ordering::Relaxed);
             self.available();
             count = self.whole_runs(out.len(), &goes_on);
         }

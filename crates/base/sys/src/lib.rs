@@ -8,6 +8,7 @@ pub mod clock;
 pub mod counters;
 pub mod epoll;
 pub mod ethtool;
+pub mod fence;
 pub mod folder_lock;
 pub mod held;
 pub mod memory;

@@ -139,13 +139,13 @@ impl<A: App> Stack<A> {
 impl<A: App> Datapath for Stack<A> {
     fn input(&mut self, _: PortIndex, batch: &mut Batch, context: &mut Context<'_>) {
         self.engine.set_now(context.now_ns);
-        let mut from = 0;
+        let mut from = usize::from(batch.len() == 1 && self.lone(batch));
         while from < batch.len() {
             let count = (batch.len() - from).min(self.engine.config.batch);
             self.pass(batch, from, count);
             from += count;
         }
-        context.pool.free(batch);
+        self.engine.egress.free(batch, context.pool);
         self.finish();
     }
 
@@ -189,6 +189,23 @@ impl<A: App> Datapath for Stack<A> {
 }
 
 impl<A: App> Stack<A> {
+    /// All stages of a usual segment that came alone: nothing is asked for ahead, because it is needed at once. False, and nothing has happened,
+    /// if it is not usual.
+    #[inline]
+    fn lone(&mut self, batch: &Batch) -> bool {
+        let Stack { engine, app, .. } = self;
+        let (frame, checksum) = (batch.packet(0), batch.checksum(0));
+        let Some(end) = engine.egress.ip.usual4(frame, checksum).filter(|_| !batch.more(0)) else { return false };
+        let Some(segment) = Usual4::of(frame, end) else { return false };
+        let hash = engine.hash_v4(segment.dst(), segment.src(), segment.ports().rotate_left(16));
+        let block = engine.probable_block(hash);
+        let arrival = Arrival { hash, end, kind: Kind::Usual4, checksum, block, ..Arrival::default() };
+        let count = u64::from(usual(engine, app, &arrival, frame));
+        engine.counters.in_segs += count;
+        engine.egress.ip.count_fast(count, 0);
+        true
+    }
+
     /// All stages of `count` packets of `batch` from `from` on.
     fn pass(&mut self, batch: &Batch, from: usize, count: usize) {
         let Stack { engine, app, arrivals } = self;
@@ -249,55 +266,47 @@ fn recognize(engine: &Engine, frame: &[u8], checksum: Checksum, arrival: &mut Ar
         (arrival.kind, arrival.end, arrival.checksum, arrival.block) = (Kind::Usual4, end, checksum, NONE);
         return;
     }
-    *arrival = Arrival { checksum, ..plain(engine, frame, checksum) };
+    plain(engine, frame, checksum, arrival);
 }
 
-/// Stage 1 of a packet that is not usual.
+/// Stage 1 of a packet that is not a usual segment.
 #[inline(never)]
-fn plain(engine: &Engine, frame: &[u8], checksum: Checksum) -> Arrival {
+fn plain(engine: &Engine, frame: &[u8], checksum: Checksum, arrival: &mut Arrival) {
     if let Some(fast) = engine.egress.ip.fast4(frame, checksum) {
-        if fast.protocol != Protocol::TCP {
-            let (src, dst, start, end, tos) = (fast.src, fast.dst, fast.offset, fast.end, fast.tos);
-            return Arrival { src, dst, start, end, tos, kind: Kind::Udp4, ..Arrival::default() };
+        let Fast4 { src, dst, offset: start, end, tos, protocol, .. } = fast;
+        let (mut kind, mut hash, mut both) = (Kind::Udp4, 0, 0);
+        if protocol == Protocol::TCP {
+            both = ports(fast.payload(frame));
+            (kind, hash) = (Kind::Tcp4, engine.hash_v4(dst, src, both));
         }
-        let ports = ports(fast.payload(frame));
-        let hash = engine.hash_v4(fast.dst, fast.src, ports);
-        let (start, end, tos) = (fast.offset, fast.end, fast.tos);
-        return Arrival {
-            hash,
-            src: fast.src,
-            dst: fast.dst,
-            ports,
-            start,
-            end,
-            kind: Kind::Tcp4,
-            tos,
-            ..Arrival::default()
-        };
+        *arrival = Arrival { hash, src, dst, ports: both, start, end, kind, tos, checksum, block: NONE };
+        return;
     }
+    *arrival = Arrival { checksum, ..Arrival::default() };
     if let Some(fast) = engine.egress.ip.fast6(frame) {
         if fast.protocol != Protocol::TCP {
-            return Arrival { kind: Kind::Udp6, ..Arrival::default() };
+            arrival.kind = Kind::Udp6;
+            return;
         }
         let ports = ports(fast.payload(frame));
         let hash = engine.hash(&tuple(fast.dst, fast.src, ports, true));
         let (start, end, tos) = (fast.offset, fast.end, fast.traffic_class);
-        return Arrival { hash, src: 0, dst: 0, ports, start, end, kind: Kind::Tcp6, tos, ..Arrival::default() };
+        *arrival = Arrival { hash, ports, start, end, kind: Kind::Tcp6, tos, checksum, ..Arrival::default() };
     }
-    Arrival::default()
 }
 
 /// Stage 3 of a usual TCP segment: nearly always it belongs to the connection whose tag it has, and is the one that is expected next.
 /// Otherwise it goes the way of plain segments; false if that shows that it is none.
 #[inline(always)]
 fn usual<A: App>(engine: &mut Engine, app: &mut A, arrival: &Arrival, frame: &[u8]) -> bool {
-    if let Some(segment) = Usual4::of(frame, arrival.end)
-        && let Some(index) = engine.usual_connection(arrival.block, &segment)
+    let Some(segment) = Usual4::of(frame, arrival.end) else { return false };
+    let found = engine.usual_connection(arrival.block, &segment);
+    if let Some(index) = found
         && arrive::fast_path(engine, app, index, &plain_of(&segment))
     {
         return true;
     }
-    unusual(engine, app, arrival, frame)
+    unusual(engine, app, arrival, frame, found)
 }
 
 #[inline(always)]
@@ -312,11 +321,10 @@ fn plain_of<'a>(segment: &Usual4<'a>) -> Plain<'a> {
     }
 }
 
-/// A segment with usual headers that the fast path does not take; false if its source address is none that another host can have.
+/// A segment with usual headers, of the connection `found` if that is known, that the fast path does not take; false if its source address is none that another host can have.
 #[inline(never)]
-fn unusual<A: App>(engine: &mut Engine, app: &mut A, arrival: &Arrival, frame: &[u8]) -> bool {
+fn unusual<A: App>(engine: &mut Engine, app: &mut A, arrival: &Arrival, frame: &[u8], found: Option<u32>) -> bool {
     let Some(usual) = Usual4::of(frame, arrival.end) else { return false };
-    let found = engine.usual_connection(arrival.block, &usual);
     if let Some(index) = found
         && arrive::brief_path(engine, app, index, &plain_of(&usual))
     {

@@ -2,7 +2,9 @@
 
 use super::common;
 
-use common::{A6, B, B6, Pair, Told, address, config};
+use common::{A6, B, B6, PORT, Pair, Told, address, config};
+use linerate_mem::{Batch, Pool, PoolConfig};
+use linerate_port::{Context, Datapath};
 use linerate_tcp::{CloseReason, ConnectOptions, ListenOptions, Origin, State};
 
 #[test]
@@ -35,6 +37,26 @@ fn bytes_pass_both_ways_and_both_sides_close() {
         assert_eq!(pair.a.with(pair.now_ns, |_, io| io.time_waits()), 0);
         pair.assert_clean();
     }
+}
+
+/// Frames of the stack's pool are used again by the stack; a port with a pool of its own gets its frames back.
+#[test]
+fn frames_go_back_to_the_pool_that_they_are_of() {
+    let mut pair = Pair::new();
+    let conn = pair.connect(address(B, 81));
+    let mut foreign = Pool::new(PoolConfig { frames: 64, frame_size: 2048 }).unwrap();
+    for count in [1, 2, 30] {
+        let mut batch = Batch::new(&foreign, 64);
+        assert_eq!(foreign.alloc(&mut batch, count, 60), count);
+        let (now_ns, ports) = (pair.now_ns, &mut ());
+        pair.b.input(PORT, &mut batch, &mut Context { now_ns, pool: &mut foreign, ports });
+        assert!(batch.is_empty());
+        foreign.flush();
+        assert!(foreign.is_whole());
+    }
+    pair.settle();
+    assert_eq!(pair.a.app().told, [Told::Closed(conn, CloseReason::Refused)]);
+    pair.assert_clean();
 }
 
 #[test]

@@ -110,7 +110,7 @@ pub fn pair(name: &str, pool: &Pool, ring: usize) -> (PipePort, PipePort) {
 pub fn pair_from(name: &str, pool: &Pool, ring: usize, start: u32) -> (PipePort, PipePort) {
     let (a_sender, b_receiver) = slot_ring(pool, ring, start);
     let (b_sender, a_receiver) = slot_ring(pool, ring, start);
-    let (a_wakeup, b_wakeup) = (Arc::new(Wakeup::default()), Arc::new(Wakeup::default()));
+    let (a_wakeup, b_wakeup) = (Arc::new(Wakeup::new()), Arc::new(Wakeup::new()));
     let (a_notifier, b_notifier) = (Notifier(Arc::clone(&b_wakeup)), Notifier(Arc::clone(&a_wakeup)));
     (
         PipePort::new(name, pool, (a_sender, a_notifier), (a_receiver, a_wakeup)),

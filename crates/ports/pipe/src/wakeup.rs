@@ -1,14 +1,15 @@
 //! Wakes the thread that sleeps until its side of a pipe receives something. A sender pays for a look at one flag a batch, and for
-//! a system call only if the other side sleeps.
+//! a system call only if the other side sleeps. The fence that both need is the sleeper's to pay for.
 
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use linerate_sys::fence;
+
 /// The end of the side that sleeps, and shared by both.
-#[derive(Default)]
 pub(crate) struct Wakeup {
     is_armed: AtomicBool,
     /// What is written to and what is slept on; made when a side sleeps for the first time.
@@ -19,16 +20,20 @@ pub(crate) struct Wakeup {
 pub(crate) struct Notifier(pub(crate) Arc<Wakeup>);
 
 impl Wakeup {
+    pub(crate) fn new() -> Wakeup {
+        fence::prepare();
+        Wakeup { is_armed: AtomicBool::new(false), line: OnceLock::new() }
+    }
+
     /// The descriptor that becomes readable when the other side notifies. What was sent before may not notify. `None` if the process has no
-    /// descriptor left.
+    /// descriptor left, or the kernel refuses the fence.
     pub(crate) fn arm(&self) -> Option<BorrowedFd<'_>> {
         let [_, near] = self.line.get_or_init(|| line().ok()).as_ref()?;
         if !self.is_armed.swap(true, Ordering::Relaxed) {
             let _ = (&*near).read(&mut [0; 8]);
         }
         // Beside the fence of `notify`: the sender sees the flag, or the caller sees what it sent.
-        fence(Ordering::SeqCst);
-        Some(near.as_fd())
+        fence::heavy().then(|| near.as_fd())
     }
 }
 
@@ -36,7 +41,7 @@ impl Notifier {
     /// Wakes the other side if it sleeps. To be called behind what it shall see.
     #[inline]
     pub(crate) fn notify(&self) {
-        fence(Ordering::SeqCst);
+        fence::light();
         if self.0.is_armed.load(Ordering::Relaxed) {
             self.wake();
         }

@@ -184,7 +184,7 @@ impl Udp {
 
     /// Takes in what [`Ip::fast4`] recognised. `None`: nobody listens there (then [`Udp::is_unreachable`] is true for it, and the caller calls
     /// [`Ip::send_error`]), or the datagram is not in order; it was counted.
-    #[inline]
+    #[inline(always)]
     pub fn receive4(&mut self, fast: &Fast4, frame: &[u8], checksum: Checksum) -> Option<Datagram> {
         let (src, dst) = (IpAddr::V4(fast.src.into()), IpAddr::V4(fast.dst.into()));
         let header = self.header(fast.payload(frame))?;
@@ -231,7 +231,8 @@ impl Udp {
         header
     }
 
-    #[inline]
+    /// Inlined, so that a caller who does not ask for the addresses does not pay for them.
+    #[inline(always)]
     fn deliver(&mut self, src: IpAddr, dst: IpAddr, header: &Header, offset: usize) -> Option<Datagram> {
         let ends =
             Ends { local: mapped(dst), local_port: header.dst_port, remote: mapped(src), remote_port: header.src_port };

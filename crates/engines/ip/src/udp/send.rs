@@ -2,7 +2,7 @@
 
 use core::net::{IpAddr, SocketAddr};
 
-use linerate_mem::{Checksum, Written};
+use linerate_mem::Checksum;
 use linerate_wire::{Protocol, Sum, ipv4, ipv6, udp};
 
 use super::table::{Ends, any_of, bits, mapped};
@@ -81,7 +81,7 @@ impl Path {
     }
 
     /// Writes headers and data to `packet`, which has their length. `is_partial` leaves the sum of the data out.
-    #[inline]
+    #[inline(always)]
     fn write(&self, packet: &mut [u8], data: &[u8], is_partial: bool) {
         let udp_len = (udp::HEADER_LEN + data.len()) as u16;
         let body = if self.is_v4() {
@@ -267,14 +267,25 @@ fn emit(path: &Path, link: &LinkHeader, data: &[u8], trusted: bool, out: &mut Ou
     let len = link.len() + usize::from(path.len) + data.len();
     let checksum = if trusted { Checksum::Partial } else { Checksum::Unknown };
     if len > out.pool.packet_len_max() {
-        let mut packet = vec![0; usize::from(path.len) + data.len()];
-        path.write(&mut packet, data, trusted);
-        return if out.frame(&[link, &packet], checksum) { Ok(()) } else { Err(SendError::NoRoom) };
+        return emit_long(path, link, data, trusted, out);
     }
     let write = |bytes: &mut [u8]| {
-        bytes[..link.len()].copy_from_slice(link);
-        path.write(&mut bytes[link.len()..len], data, trusted);
-        Some(Written { len, time_ns: 0, checksum })
+        let Some((place, packet)) = bytes.split_at_mut_checked(link.len()) else { return };
+        match (<&mut [u8; 14]>::try_from(&mut *place), <&[u8; 14]>::try_from(link)) {
+            // A header without a tag is not worth a call.
+            (Ok(place), Ok(link)) => *place = *link,
+            _ => place.copy_from_slice(link),
+        }
+        path.write(packet, data, trusted);
     };
-    if out.pool.fill(out.batch, 1, write) == 1 { Ok(()) } else { Err(SendError::NoRoom) }
+    if out.pool.fill_one(out.batch, len, checksum, write) { Ok(()) } else { Err(SendError::NoRoom) }
+}
+
+/// As [`emit`], for a frame that needs several frames of the pool.
+#[cold]
+fn emit_long(path: &Path, link: &[u8], data: &[u8], trusted: bool, out: &mut Output<'_>) -> Result<(), SendError> {
+    let checksum = if trusted { Checksum::Partial } else { Checksum::Unknown };
+    let mut packet = vec![0; usize::from(path.len) + data.len()];
+    path.write(&mut packet, data, trusted);
+    if out.frame(&[link, &packet], checksum) { Ok(()) } else { Err(SendError::NoRoom) }
 }

@@ -113,6 +113,15 @@ impl Egress {
         self.output.room() > OWN && (!self.frames.is_empty() || self.take_frames())
     }
 
+    /// Frees the packets of a batch. Frames of the stack's pool are the next that are written into: their lines are in the cache, and none goes by
+    /// way of what handles of the pool share. Others go back to `pool`, which is theirs.
+    #[inline]
+    pub(crate) fn free(&mut self, batch: &mut Batch, pool: &mut Pool) {
+        let own = &mut self.pool;
+        let home = if batch.is_of(own.region()) { own } else { pool };
+        home.free(batch);
+    }
+
     #[cold]
     fn take_frames(&mut self) -> bool {
         let len = self.pool.packet_len_max();

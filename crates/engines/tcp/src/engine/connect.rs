@@ -2,6 +2,7 @@
 
 use linerate_ip::{HopId, NoRoute};
 
+use super::timers::UNKNOWN;
 use super::{Engine, IS_TIME_WAIT};
 use crate::cookie::Agreed;
 use crate::time::NEVER;
@@ -108,7 +109,9 @@ impl Engine {
             remote = pair;
             flags.set(Flags::V6);
         }
-        self.silence.begin(self.now);
+        if self.silence.begin(self.now) {
+            self.due_ns.set(UNKNOWN);
+        }
         self.serial = self.serial.wrapping_add(1);
         let tcb = Tcb {
             remote,

@@ -1,6 +1,7 @@
 //! What leaves: segments of the connections that were touched, after all that arrived was worked on (RFC 9293, MUST-58 and MUST-59).
 
 use super::syn::{syn_header, syn_options};
+use super::timers::UNKNOWN;
 use super::window::{acknowledge, right_edge, window_field};
 use super::{DelayedAck, Engine, Event, tuple_of};
 use linerate_slab::Slab;
@@ -240,6 +241,7 @@ impl Engine {
         let tcb = &mut self.tcbs[index];
         if tcb.flags.0 & (Flags::ACK_DELAYED | Flags::ACK_FILED).0 == Flags::ACK_DELAYED.0 {
             let delayed = DelayedAck { index, generation: tcb.generation as u16, due: tcb.ack_due };
+            self.due_ns.set(UNKNOWN);
             if self.acks.push(delayed) {
                 tcb.flags.set(Flags::ACK_FILED);
             } else {

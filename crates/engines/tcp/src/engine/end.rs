@@ -1,5 +1,6 @@
 //! How connections end: at once, or by way of TIME-WAIT.
 
+use super::timers::UNKNOWN;
 use super::{Engine, Event, IS_TIME_WAIT, tuple_of};
 use crate::time::NEVER;
 use crate::time_wait::Record;
@@ -63,6 +64,7 @@ impl Engine {
         }
         let record = Record::of(&self.tcbs[index], until);
         self.counters.time_wait += 1;
+        self.due_ns.set(UNKNOWN);
         let Some(place) = self.time_waits.add(record) else {
             self.end(index, CloseReason::Normal);
             return;

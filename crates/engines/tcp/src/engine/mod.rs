@@ -15,6 +15,7 @@ mod window;
 pub(crate) use connect::Beginning;
 pub(crate) use syn::syn_options;
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 
 use linerate_ip::{ErrorKind, UdpId, Usual4};
@@ -75,6 +76,8 @@ pub(crate) struct Engine {
     wheel: Wheel,
     silence: silence::Silence,
     acks: Fifo<DelayedAck>,
+    /// When the first of these is due, or earlier, in nanoseconds; [`timers::UNKNOWN`] if that has to be found out.
+    due_ns: Cell<u64>,
     /// Connections that may have something to send; each has the flag `TOUCHED`.
     pub(crate) touched: Vec<u32>,
     pub(crate) events: VecDeque<Event>,
@@ -115,6 +118,7 @@ impl Engine {
             wheel: Wheel::new(WHEEL_ENTRIES_MIN.max(8 * connections), 0)?,
             silence: silence::Silence::default(),
             acks: Fifo::new(2 * connections)?,
+            due_ns: Cell::new(timers::UNKNOWN),
             touched: Vec::with_capacity(1024),
             events: VecDeque::with_capacity(256),
             scratch: Vec::with_capacity(2048),

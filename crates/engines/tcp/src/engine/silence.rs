@@ -36,12 +36,14 @@ struct Seen {
 }
 
 impl Silence {
-    /// A connection begins.
+    /// A connection begins; true if this is the first one, and so sets the time of the next look.
     #[inline]
-    pub(super) fn begin(&mut self, now: Now) {
-        if self.due.is_none() {
+    pub(super) fn begin(&mut self, now: Now) -> bool {
+        let is_first = self.due.is_none();
+        if is_first {
             self.due = Some(now.in_ms(LOOK_MS));
         }
+        is_first
     }
 
     /// Tick of the next look.

@@ -7,6 +7,8 @@ use crate::send::{self, TimerOutcome};
 use crate::time::NEVER;
 use crate::{CloseReason, Flags, SoftError, State};
 
+/// Value of [`Engine::due_ns`] when it has to be found out.
+pub(super) const UNKNOWN: u64 = 0;
 /// Entries worked on in one call, at most; the rest is due at once.
 const CALL_MAX: usize = 4096;
 /// Entries whose blocks are asked for together.
@@ -25,13 +27,24 @@ impl Engine {
             let Some(place) = self.time_waits.expired(self.now, false) else { break };
             self.forget(place);
         }
+        self.due_ns.set(UNKNOWN);
     }
 
     /// When something is due next, in nanoseconds; it may be too early.
+    #[inline]
     pub(crate) fn next_deadline_ns(&self) -> u64 {
         if self.has_touched() || !self.events.is_empty() {
             return self.now.ns;
         }
+        let known_ns = self.due_ns.get();
+        let own_ns = if known_ns == UNKNOWN { self.find_due() } else { known_ns };
+        own_ns.min(self.egress.deadline_ns())
+    }
+
+    /// When a timer of this layer is due, in nanoseconds. It is remembered until something is filed, or timers ran: what is taken out before leaves a
+    /// time that is too early.
+    #[inline(never)]
+    fn find_due(&self) -> u64 {
         // Ticks from now on; none is ahead by so many.
         let mut ahead = i32::MAX;
         let mut is_next = |tick: Option<u32>| {
@@ -43,11 +56,12 @@ impl Engine {
         is_next(self.acks.front().map(|delayed| self.ack_tick(delayed.due)));
         is_next(self.time_waits.next_tick());
         is_next(self.silence.next_tick());
-        let below_ns = self.egress.deadline_ns();
-        if ahead == i32::MAX {
-            return below_ns;
-        }
-        below_ns.min((self.now.ns / 1_000_000 + ahead.max(0) as u64) * 1_000_000)
+        let due_ns = match ahead {
+            i32::MAX => u64::MAX,
+            ahead => (self.now.ns / 1_000_000 + ahead.max(0) as u64) * 1_000_000,
+        };
+        self.due_ns.set(due_ns);
+        due_ns
     }
 
     /// The tick near now whose low 16 bits are these.
@@ -114,6 +128,7 @@ impl Engine {
     /// because they were filed again for earlier; each block has two at most that count, so there is room then.
     #[inline]
     pub(super) fn file_entry(&mut self, id: u32, due: u32) -> u32 {
+        self.due_ns.set(UNKNOWN);
         let tick = self.wheel.add(id, due).or_else(|| {
             self.drop_stale_entries();
             self.wheel.add(id, due)
@@ -271,6 +286,29 @@ mod tests {
             engine.expire_wheel();
         }
         assert_ne!(engine.tcbs[index].send_deadline, deadline);
+    }
+
+    /// What was found to be due next is found out again when something earlier is filed, and when timers ran.
+    #[test]
+    fn a_deadline_that_is_earlier_than_the_one_that_is_known_is_found() {
+        let mut engine = engine();
+        let index = begin(&mut engine, 400);
+        let first_ns = engine.next_deadline_ns();
+        assert!((5_100 * MS..=5_400 * MS).contains(&first_ns), "{first_ns}");
+        assert_eq!(engine.next_deadline_ns(), first_ns);
+        engine.tcbs[index].send_deadline = engine.now.in_ms(100);
+        engine.file(index);
+        assert_eq!(engine.next_deadline_ns(), 5_100 * MS);
+        let tcb = &mut engine.tcbs[index];
+        tcb.ack_due = (5_040 & 0xffff) as u16;
+        tcb.flags.set(Flags::ACK_DELAYED);
+        engine.file(index);
+        assert_eq!(engine.next_deadline_ns(), 5_040 * MS);
+        engine.set_now(5_040 * MS);
+        engine.expire_delayed_acks();
+        engine.touched.clear();
+        engine.run_timers();
+        assert_eq!(engine.next_deadline_ns(), 5_100 * MS);
     }
 
     /// An entry of a free block that came out is not counted on by the next connection.

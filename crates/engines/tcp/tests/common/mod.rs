@@ -12,7 +12,7 @@ use linerate_tcp::{
 };
 use linerate_wire::MacAddress;
 
-const PORT: PortIndex = PortIndex(0);
+pub const PORT: PortIndex = PortIndex(0);
 
 /// What a program was told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

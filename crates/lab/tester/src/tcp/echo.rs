@@ -191,7 +191,8 @@ pub fn run(ends: &mut Ends, spec: &EchoSpec<'_>) -> Result<EchoOutcome, PairErro
     let before = resident_bytes();
     let client_ip = ends.ip(true, (CLIENT, (spec.connections / PER_ADDRESS + 1) as u32), random::secret()?);
     let server_ip = ends.ip(false, (SERVER.0, 1), random::secret()?);
-    let shape = Shape { connections_max: spec.connections + SPARE, output_packets: 2 * WINDOW_MAX };
+    let window = Some(spec.connections.clamp(1, WINDOW_MAX));
+    let shape = Shape { connections_max: spec.connections + SPARE, output_packets: 2 * WINDOW_MAX, window };
     let client = EchoClient::new(spec.connections);
     let mut pair = Pair::new(ends, (client_ip, client), (server_ip, EchoServer), shape, spec.cores)?;
     let result = measure(&mut pair, spec, before);

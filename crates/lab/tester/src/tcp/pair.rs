@@ -18,6 +18,17 @@ pub struct Shape {
     pub connections_max: usize,
     /// Packets of a stack that wait for its port.
     pub output_packets: usize,
+    /// Requests on the way at most, if that is known.
+    pub window: Option<usize>,
+}
+
+impl Shape {
+    /// Packets that an end with a core of its own works on before it sends: so few that the other end has some to work on meanwhile. All requests
+    /// in one batch would go back and forth, and one of the cores wait at any time.
+    fn batch_apart(&self) -> usize {
+        let all = Config::default().batch;
+        self.window.map_or(all, |window| (window / PARTS).clamp(1, all))
+    }
 }
 
 /// What a drive cost.
@@ -58,8 +69,12 @@ pub struct Pair<C: App, S: App> {
 #[derive(Clone, Debug, Default)]
 pub struct EndStats(pub [Stats; 2]);
 
+/// Parts of the requests on the way that ends with a core each work on one after the other.
+const PARTS: usize = 4;
 /// Rounds without work, of an end with a core of its own, before it lets others have the core: some microseconds.
-const SPIN_ROUNDS: u32 = 100;
+const SPIN_ROUNDS: u32 = 200;
+/// Such rounds between two readings of the clock: less than a microsecond.
+const CLOCK_EVERY: u32 = 8;
 /// Rounds between two looks at whether a drive is over.
 const LOOK_EVERY: u64 = 16;
 /// A TIME-WAIT of the tester's own: it begins more connections than there are ports for a minute.
@@ -68,7 +83,7 @@ const TIME_WAIT_MS: u32 = 10;
 fn worker<A: App>(
     (ends, end): (&mut Ends, usize),
     ip: IpConfig,
-    shape: Shape,
+    (shape, batch): (Shape, usize),
     app: A,
 ) -> Result<Worker<Stack<A>>, PairError> {
     let secret = ip.secret;
@@ -83,7 +98,7 @@ fn worker<A: App>(
     };
     config.send.budget_bytes = shape.connections_max * 64 + (64 << 20);
     let stack = Stack::new(config, &ends.pool, app)?;
-    let (mut worker, _) = Worker::new(stack, &ends.pool, Config::default(), Box::new(|_| {}))?;
+    let (mut worker, _) = Worker::new(stack, &ends.pool, Config { batch, ..Config::default() }, Box::new(|_| {}))?;
     for port in std::mem::take(&mut ends.ports[end]) {
         worker.attach(port, &ends.pool, Role::default());
     }
@@ -102,8 +117,9 @@ impl<C: App + Send, S: App + Send> Pair<C, S> {
         shape: Shape,
         cores: [Option<usize>; 2],
     ) -> Result<Pair<C, S>, PairError> {
-        let client = worker((ends, 0), client_ip, shape, client)?;
-        let server = worker((ends, 1), server_ip, shape, server)?;
+        let batch = if are_apart(cores) { shape.batch_apart() } else { Config::default().batch };
+        let client = worker((ends, 0), client_ip, (shape, batch), client)?;
+        let server = worker((ends, 1), server_ip, (shape, batch), server)?;
         Ok(Pair { client, server, cores })
     }
 
@@ -185,7 +201,7 @@ pub(super) fn drive<C: Rounds, S: Rounds>(
     mut is_over: impl FnMut(&mut C, u64) -> bool + Send,
 ) -> Result<Cost, PairError> {
     let [client_core, server_core] = cores;
-    let apart = client_core.is_some() && server_core.is_some() && client_core != server_core;
+    let apart = are_apart(cores);
     let ended = AtomicBool::new(false);
     let cost = std::thread::scope(|scope| {
         let mut alone = Some(server);
@@ -197,7 +213,7 @@ pub(super) fn drive<C: Rounds, S: Rounds>(
                     let Some(server) = server else { return };
                     let mut idle = Idle::new(apart);
                     while !ended.load(Ordering::Relaxed) {
-                        let moved = server.round(clock::now_ns());
+                        let moved = server.round(idle.now_ns());
                         idle.after(moved);
                     }
                 })
@@ -208,14 +224,13 @@ pub(super) fn drive<C: Rounds, S: Rounds>(
             let cost = measured(client_core, || {
                 let (mut rounds, mut idle) = (0u64, Idle::new(apart));
                 loop {
-                    let now_ns = clock::now_ns();
+                    let now_ns = idle.now_ns();
                     let mut moved = client.round(now_ns);
                     if let Some(server) = &mut alone {
                         moved |= server.round(now_ns);
                     }
                     rounds += 1;
-                    idle.after(moved);
-                    let looks = !moved || rounds.is_multiple_of(LOOK_EVERY);
+                    let looks = idle.after(moved) || rounds.is_multiple_of(LOOK_EVERY);
                     if looks && (is_over(client, now_ns) || signal::stop_requested()) {
                         return;
                     }
@@ -234,6 +249,11 @@ pub(super) fn drive<C: Rounds, S: Rounds>(
     if signal::stop_requested() { Err(PairError::Stopped) } else { Ok(cost) }
 }
 
+/// True if each end has a core of its own.
+fn are_apart([client, server]: [Option<usize>; 2]) -> bool {
+    client.is_some() && server.is_some() && client != server
+}
+
 fn stats<A: App>(worker: &mut Worker<Stack<A>>) -> Result<Stats, PairError> {
     let mut sum = Stats::default();
     for index in 0.. {
@@ -243,32 +263,43 @@ fn stats<A: App>(worker: &mut Worker<Stack<A>>) -> Result<Stats, PairError> {
     Ok(sum)
 }
 
-/// What follows a round in which there was nothing to do.
+/// The time, and what follows a round in which there was nothing to do.
 struct Idle {
     /// Rounds in a row.
     rounds: u32,
     /// So many pass before others get the core.
     patient: u32,
+    now_ns: u64,
 }
 
 impl Idle {
     /// An end with a core of its own waits there for the other end's answer, which comes sooner than a call of the kernel returns.
     fn new(apart: bool) -> Idle {
-        Idle { rounds: 0, patient: if apart { SPIN_ROUNDS } else { 0 } }
+        Idle { rounds: 0, patient: if apart { SPIN_ROUNDS } else { 0 }, now_ns: 0 }
     }
 
-    fn after(&mut self, moved: bool) {
+    /// The time of the next round. While nothing comes it is read now and then only: an answer is met the sooner.
+    #[inline]
+    fn now_ns(&mut self) -> u64 {
+        if self.rounds.is_multiple_of(CLOCK_EVERY) {
+            self.now_ns = clock::now_ns();
+        }
+        self.now_ns
+    }
+
+    /// A round is over; true if nothing came for a while.
+    #[inline]
+    fn after(&mut self, moved: bool) -> bool {
         if moved {
             self.rounds = 0;
-            return;
+            return false;
         }
-        if self.rounds >= self.patient {
-            self.rounds = 0;
+        let is_long = self.rounds >= self.patient;
+        if is_long {
             std::thread::yield_now();
-        } else {
-            self.rounds += 1;
-            std::hint::spin_loop();
         }
+        self.rounds = if is_long { 0 } else { self.rounds + 1 };
+        is_long
     }
 }
 
