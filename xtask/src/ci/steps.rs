@@ -1,6 +1,5 @@
 //! The steps, cheapest first.
 
-use std::ffi::OsStr;
 use std::fs;
 use std::num::NonZero;
 use std::process::Command;
@@ -12,7 +11,7 @@ use anyhow::{Context as _, Result, bail};
 use super::lists::{Lists, UNSTEADY};
 use super::process::watch;
 use super::test_output::TestOutput;
-use super::tools::{cargo_fuzz, component, is_installed, line_of, nightly};
+use super::tools::{component, is_installed, line_of, nightly};
 use super::verdict::ALONE_RUNS;
 use super::{Context, Outcome, Step};
 
@@ -112,7 +111,7 @@ fn clippy(context: &Context) -> Result<Outcome> {
     let all = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
     let fuzz = ["clippy", "--manifest-path", "fuzz/Cargo.toml", "--all-targets", "--locked", "--", "-D", "warnings"];
     let mut fuzz = context.cargo(fuzz);
-    // As cargo-fuzz builds them. To check the targets takes no libFuzzer, so none is built: the path is only written down.
+    // To check the targets takes no libFuzzer, so none is built: the path is only written down.
     fuzz.env("RUSTFLAGS", "--cfg fuzzing").env("CUSTOM_LIBFUZZER_PATH", "/nonexistent/libfuzzer.a");
     fuzz.env("CARGO_TARGET_DIR", context.target.join("fuzz-clippy"));
     context.each(&mut [context.cargo(all), fuzz])
@@ -131,10 +130,11 @@ fn test(context: &Context) -> Result<Outcome> {
 fn commands_ahead(context: &Context) -> Result<Vec<Command>> {
     let is_later = |name: &str| context.later.contains(&name);
     let (mut builds, mut tests) = (Vec::new(), Vec::new());
-    if is_later("fuzz") && why_no_fuzzing().is_none() {
-        let (path, install) = cargo_fuzz(context)?;
-        builds.extend(install);
-        builds.push(fuzz_build(context, &path));
+    if is_later("fuzz")
+        && why_no_fuzzing().is_none()
+        && let Ok(triple) = sanitizer()
+    {
+        builds.push(fuzz_build(context, triple));
     }
     if is_later("instructions") && why_no_counts(context)?.is_none() {
         let mut script = instructions_script(context);
@@ -280,29 +280,20 @@ fn fuzz(context: &Context) -> Result<Outcome> {
     if let Some(why) = why_no_fuzzing() {
         return Ok(Outcome::Skipped(why));
     }
-    let (path, install) = cargo_fuzz(context)?;
-    if let Some(mut install) = install {
-        println!("cargo-fuzz is missing; building it");
-        if let Outcome::Failed(why) = context.outcome_of(&mut install)? {
-            return Ok(Outcome::Skipped(format!("no cargo-fuzz: {why}")));
-        }
-    }
-    // cargo-fuzz has no --locked of its own.
-    let locked = ["metadata", "--manifest-path", "fuzz/Cargo.toml", "--locked", "--format-version", "1", "--no-deps"];
-    let log = context.target.join("fuzz-metadata.log");
-    if let failed @ Outcome::Failed(_) = context.outcome_logged(&mut context.cargo(locked), &log)? {
-        return Ok(failed);
-    }
+    let triple = match sanitizer() {
+        Ok(triple) => triple,
+        Err(why) => return Ok(Outcome::Skipped(why)),
+    };
     let targets = fuzz_targets(context)?;
     if targets.len() < FUZZ_LEAST {
         return Ok(Outcome::Failed(format!("{} targets; there are {FUZZ_LEAST} at least", targets.len())));
     }
-    let mut build = fuzz_build(context, &path);
+    let mut build = fuzz_build(context, triple);
     if let failed @ Outcome::Failed(_) = context.outcome_logged(&mut build, &context.target.join("fuzz-build.log"))? {
         return Ok(failed);
     }
     let mut inputs = 0;
-    for outcome in at_once(&targets, |target| fuzz_target(context, target, &path)) {
+    for outcome in at_once(&targets, |target| fuzz_target(context, target, triple)) {
         match outcome? {
             Ok(made) => inputs += made,
             Err(failed) => return Ok(Outcome::Failed(failed)),
@@ -312,17 +303,22 @@ fn fuzz(context: &Context) -> Result<Outcome> {
 }
 
 fn why_no_fuzzing() -> Option<String> {
-    if let Err(why) = sanitizer() {
-        return Some(why);
-    }
     let is_there = ["c++", "g++", "clang++"].iter().any(is_installed);
     (!is_there).then(|| "no C++ compiler for libFuzzer".into())
 }
 
+/// What cargo-fuzz 0.13 builds with: the counters of libFuzzer (clang's SanitizerCoverage) in optimized code with its assertions. One unit for
+/// each crate, because none of what is counted is inlined from one unit into another.
+const FUZZ_FLAGS: &str = "--cfg fuzzing -Zsanitizer=address -Cdebug-assertions -Ccodegen-units=1 -Cpasses=sancov-module \
+    -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
+    -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares \
+    -Cllvm-args=-sanitizer-coverage-stack-depth -Cllvm-args=-simplifycfg-branch-fold-threshold=0";
+
 /// All targets in one build, which keeps all cores busy.
-fn fuzz_build(context: &Context, path: &OsStr) -> Command {
-    let mut build = context.nightly_cargo(["fuzz", "build", "--sanitizer", "address", "--target-dir"]);
-    build.arg(context.target.join("fuzz")).env("PATH", path);
+fn fuzz_build(context: &Context, triple: &str) -> Command {
+    let mut build = context.nightly_cargo(["build", "--manifest-path", "fuzz/Cargo.toml", "--release", "--locked"]);
+    build.args(["--bins", "--target", triple, "--target-dir"]).arg(context.target.join("fuzz"));
+    build.env("RUSTFLAGS", FUZZ_FLAGS);
     build
 }
 
@@ -345,11 +341,9 @@ fn at_once<Item: Sync, Made: Send>(items: &[Item], make: impl Fn(&Item) -> Made 
 }
 
 /// Fuzzes one target; how many inputs it got, or why it failed.
-fn fuzz_target(context: &Context, target: &str, path: &OsStr) -> Result<Result<u64, String>> {
+fn fuzz_target(context: &Context, target: &str, triple: &str) -> Result<Result<u64, String>> {
     let log = context.target.join(format!("fuzz-{target}.log"));
-    let mut command = context.nightly_cargo([]);
-    fuzz_command(context, &mut command, target)?;
-    if let Outcome::Failed(why) = context.outcome_logged(command.env("PATH", path), &log)? {
+    if let Outcome::Failed(why) = context.outcome_logged(&mut fuzz_command(context, target, triple)?, &log)? {
         return Ok(Err(why));
     }
     let made = fuzz_runs(&fs::read_to_string(&log)?);
@@ -360,19 +354,25 @@ fn fuzz_target(context: &Context, target: &str, path: &OsStr) -> Result<Result<u
     })
 }
 
-fn fuzz_command(context: &Context, command: &mut Command, target: &str) -> Result<()> {
+/// What `cargo fuzz run` runs.
+fn fuzz_command(context: &Context, target: &str, triple: &str) -> Result<Command> {
+    let mut command = Command::new(context.target.join("fuzz").join(triple).join("release").join(target));
     // New inputs go to the first folder; the second holds the seeds.
-    let (corpus, seeds) = (format!("fuzz/corpus/{target}"), format!("fuzz/seeds/{target}"));
-    fs::create_dir_all(context.root.join(&corpus)).context("making the corpus folder")?;
-    command.args(["fuzz", "run", "--sanitizer", "address", "--target-dir"]).arg(context.target.join("fuzz"));
-    command.args([target, &corpus]);
+    let (corpus, seeds, artifacts) =
+        (format!("fuzz/corpus/{target}"), format!("fuzz/seeds/{target}"), format!("fuzz/artifacts/{target}/"));
+    for folder in [&corpus, &artifacts] {
+        fs::create_dir_all(context.root.join(folder)).with_context(|| format!("making {folder}"))?;
+    }
+    command.arg(&corpus).current_dir(&context.root);
     if context.root.join(&seeds).is_dir() {
         command.arg(&seeds);
     }
-    command.arg("--").arg(format!("-max_total_time={FUZZ_TIME_S}"));
+    command.arg(format!("-artifact_prefix={artifacts}")).arg(format!("-max_total_time={FUZZ_TIME_S}"));
     // The sanitizer keeps what was freed for a while, which counts as memory in use.
     command.args(["-timeout=10", "-rss_limit_mb=2048", "-verbosity=0", "-print_final_stats=1"]);
-    Ok(())
+    // As cargo-fuzz has it: what is defined twice says nothing of the target.
+    command.env("ASAN_OPTIONS", "detect_odr_violation=0");
+    Ok(command)
 }
 
 /// Inputs that libFuzzer says it has run.

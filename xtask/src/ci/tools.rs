@@ -1,9 +1,8 @@
 //! What a step needs and a machine may lack: components of the toolchain, a nightly, programs. What rustup can add is added.
 
-use std::env;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result};
@@ -107,23 +106,4 @@ pub fn nightly() -> Result<(), String> {
         return Ok(());
     }
     Err("no nightly toolchain; `rustup toolchain install nightly` adds it".into())
-}
-
-/// The cargo-fuzz that is installed where none is.
-const CARGO_FUZZ: &str = "0.13.2";
-
-/// The `PATH` on which cargo-fuzz is found, and the command that builds one into the target folder where none is installed.
-pub fn cargo_fuzz(context: &Context) -> Result<(OsString, Option<Command>)> {
-    let path = env::var_os("PATH").unwrap_or_default();
-    let tools = context.target.join("tools");
-    let folders = env::split_paths(&path).chain([tools.join("bin")]).collect::<Vec<PathBuf>>();
-    let path = env::join_paths(folders).context("PATH")?;
-    if works(context.cargo(["fuzz", "--version"]).env("PATH", &path)) {
-        return Ok((path, None));
-    }
-    // It only calls cargo, so it is built quickly rather than to run fast.
-    let mut install =
-        context.cargo(["install", "cargo-fuzz", "--version", CARGO_FUZZ, "--locked", "--debug", "--root"]);
-    install.arg(tools);
-    Ok((path, Some(install)))
 }

@@ -32,11 +32,11 @@ impl Batch {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Batch, Pool, Slot};
+    use crate::{Batch, Pool, PoolConfig, Slot};
 
     #[test]
     fn slots_go_out_as_words_and_come_back() {
-        let mut pool = Pool::new(Default::default()).unwrap();
+        let mut pool = Pool::new(PoolConfig { frames: 64, ..PoolConfig::default() }).unwrap();
         let mut batch = Batch::new(&pool, 16);
         assert_eq!(pool.alloc(&mut batch, 6, 60), 6);
         let mut library = Vec::new();
@@ -44,7 +44,7 @@ mod tests {
             library.extend_from_slice(&words[..4]);
             4
         });
-        assert_eq!((taken, batch.len(), pool.available()), (4, 2, 8186));
+        assert_eq!((taken, batch.len(), pool.available()), (4, 2, 58));
         // SAFETY: the words were taken out a moment ago, and go back once.
         let back = unsafe {
             batch.append_words(|words| {

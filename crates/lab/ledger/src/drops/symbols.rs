@@ -39,18 +39,24 @@ pub(super) fn extent(function: &str) -> Option<Range<u64>> {
 
 fn extent_in(text: &str, function: &str) -> Option<Range<u64>> {
     let starts = || text.lines().filter_map(code);
-    let start = starts().find(|(_, name)| *name == function)?.0;
+    let start = starts().find(|(_, name)| name.starts_with(function) && without_module(name) == function)?.0;
     let end = starts().map(|(address, _)| address).filter(|address| *address > start).min()?;
     // The address after a call, even one that the function ends with.
     Some(start + 1..end + 1)
 }
 
-/// Address and name of a line about code. An address of 0 is one that the kernel hides.
+/// Address and name of a line about code: `ffffffff81000000 T name`, and behind it a tab and `[module]` where it is of one. An address of 0 is one
+/// that the kernel hides. There are a hundred thousand lines, so no more of one is looked at than it takes.
 fn code(line: &str) -> Option<(u64, &str)> {
-    let mut words = line.split_ascii_whitespace();
-    let address = u64::from_str_radix(words.next()?, 16).ok().filter(|address| *address > 0)?;
-    words.next().filter(|kind| matches!(*kind, "t" | "T" | "w" | "W"))?;
-    Some((address, words.next()?))
+    let (address, rest) = line.split_at(line.find(' ')?);
+    let [b' ', b't' | b'T' | b'w' | b'W', b' ', ..] = rest.as_bytes() else { return None };
+    let address = u64::from_str_radix(address, 16).ok().filter(|address| *address > 0)?;
+    Some((address, rest.get(3..)?))
+}
+
+/// The name of a function, without the module or the end of the line behind it.
+fn without_module(name: &str) -> &str {
+    name.split_ascii_whitespace().next().unwrap_or_default()
 }
 
 /// For each address the last function that starts at or before it. Parts that the compiler split off (`.cold`, `.isra.0`)
@@ -70,7 +76,7 @@ fn functions_at(mut text: impl BufRead, mut addresses: Vec<u64>) -> Vec<(u64, Op
         line.clear();
     }
     let named = |(address, (start, name)): (u64, (u64, String))| {
-        let name = name.split('.').next().unwrap_or_default();
+        let name = without_module(&name).split('.').next().unwrap_or_default();
         (address, (start > 0).then(|| name.to_owned()))
     };
     addresses.into_iter().zip(best).map(named).collect()
@@ -91,8 +97,8 @@ mod tests {
 
     #[test]
     fn a_function_reaches_to_the_next_one() {
-        let text = "0000000000001000 T first\n0000000000002000 t second\n0000000000001800 t middle\n";
-        assert_eq!(extent_in(text, "first"), Some(0x1001..0x1801));
+        let text = "0000000000001000 T first_of_all\n0000000000001100 T first\t[module]\n0000000000002000 t second\n0000000000001800 t middle\n";
+        assert_eq!(extent_in(text, "first"), Some(0x1101..0x1801));
         assert_eq!(extent_in(text, "second"), None, "where it ends is not known");
         assert_eq!(extent_in("0000000000000000 T first\n0000000000000000 T second\n", "first"), None);
     }
