@@ -166,6 +166,19 @@ pub const COMPARISONS: &[Comparison] = &[
         theirs: |_| testpmd::over_memif(DURATION),
     },
     Comparison {
+        name: "memif_rx_counted",
+        sides: [
+            "memif: server counts what testpmd txonly sends, where it lies",
+            "testpmd txonly -> net_memif -> rxonly",
+        ],
+        needs: &["dpdk-testpmd"],
+        two_cores: true,
+        by: By::Wall,
+        bar: 1.0,
+        ours: |_| memif::beside_testpmd(Work::Count, DURATION),
+        theirs: |_| testpmd::over_memif(DURATION),
+    },
+    Comparison {
         name: "memif_tx",
         sides: ["memif: server sends to testpmd rxonly", "testpmd txonly -> net_memif -> rxonly"],
         needs: &["dpdk-testpmd"],

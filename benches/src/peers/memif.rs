@@ -27,6 +27,8 @@ pub enum Work {
     Send,
     /// They go back unread.
     Receive,
+    /// They are counted where they lie.
+    Count,
 }
 
 /// Our server receives what testpmd's zero-copy client makes (`txonly`), or sends what that receives (`rxonly`).
@@ -153,6 +155,10 @@ fn step(port: &mut MemifPort, pool: &mut Pool, batch: &mut Batch, work: Work, le
             let received = port.receive(batch);
             pool.free(batch);
             received
+        }
+        Work::Count => {
+            let counter = port.rx_counter().ok_or("the port hands all packets out")?;
+            counter.count(u64::MAX, 0).map(|counted| counted.packets as usize)
         }
     };
     moved.map_err(|error| error.to_string())

@@ -130,6 +130,10 @@ fn use_rings(receive: End, transmit: End, mut pool: Pool, data: &[u8], mut write
     let (mut appended, mut taken) = (0, 0);
     for step in data.chunks(300) {
         write(step);
+        let before = received.packets;
+        let counted = receiver.count(step.len() as u64 % 5, &mut received).unwrap_or(0);
+        assert!(counted < 5 && received.packets - before == counted);
+        appended += counted;
         let mut store = Store { pool: &mut pool, totals: &mut received };
         let result = receiver.receive(&mut batch, &mut store);
         appended += batch.totals().packets;

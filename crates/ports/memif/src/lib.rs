@@ -31,6 +31,7 @@
 extern crate self as linerate_port_memif;
 
 mod control;
+mod count;
 mod handoff;
 mod handshake;
 #[cfg(any(test, fuzzing))]

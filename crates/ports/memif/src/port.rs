@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
 use linerate_mem::{Batch, Pool};
-use linerate_port::{Caps, Drops, Interest, LinkState, Port, PortError, Readiness, Stats, complete_checksums};
+use linerate_port::{
+    Caps, Drops, Interest, LinkState, Port, PortError, Readiness, RxCounter, Stats, complete_checksums,
+};
 use linerate_sys::clock;
 use linerate_sys::poll::PollSet;
 
@@ -39,17 +41,17 @@ pub struct MemifPort {
     epoch: u64,
     /// Number of the connection; 0 while there is none.
     connection: u64,
-    receiver: Option<Receiver>,
+    pub(crate) receiver: Option<Receiver>,
     /// The ring of the peer before, as long as there are packets in it: what it sent before it went arrives.
-    remains: Option<Receiver>,
+    pub(crate) remains: Option<Receiver>,
     /// Packets in such rings that were not asked for before the peer after it went as well.
-    left: u64,
+    pub(crate) left: u64,
     transmitter: Option<Sender>,
     pool: Pool,
-    received: Received,
+    pub(crate) received: Received,
     sent: Sent,
     /// Peers were asked to ring.
-    armed: bool,
+    pub(crate) armed: bool,
     /// Packets came since then: the next look at the ring asks peers to ring no longer.
     woken: bool,
     /// What a peer wrote that closed the port.
@@ -105,7 +107,7 @@ impl MemifPort {
 
     /// The same; with `receiving` only as far as no packets are left behind that the next calls of `receive` can take.
     #[inline]
-    fn refresh_unless(&mut self, receiving: bool) -> Result<(), PortError> {
+    pub(crate) fn refresh_unless(&mut self, receiving: bool) -> Result<(), PortError> {
         if self.handoff.epoch() != self.epoch || self.fault.is_some() {
             return self.take_over(receiving);
         }
@@ -135,7 +137,7 @@ impl MemifPort {
 
     /// Ends the connection with a peer that broke the protocol, and with it the port, unless it waits for the next peer.
     #[cold]
-    fn broken(&mut self, corrupt: Corrupt) -> PortError {
+    pub(crate) fn broken(&mut self, corrupt: Corrupt) -> PortError {
         let lost = self.receiver.as_ref().is_some_and(Receiver::is_lost)
             || self.transmitter.as_ref().is_some_and(Sender::is_lost);
         // Zeros in the place of rings look wrong in other ways, too.
@@ -150,7 +152,7 @@ impl MemifPort {
 
     /// Notices memory that the peer took away.
     #[inline]
-    fn check_memory(lost: bool) -> Result<(), Corrupt> {
+    pub(crate) fn check_memory(lost: bool) -> Result<(), Corrupt> {
         if lost { Err(Corrupt(MEMORY_LOST.into())) } else { Ok(()) }
     }
 
@@ -167,7 +169,7 @@ impl MemifPort {
 
     /// Puts frames that the peer is done with back into the pool: all of them, or only if there are many.
     #[inline]
-    fn take_back(&mut self, all: bool) -> Result<(), Corrupt> {
+    pub(crate) fn take_back(&mut self, all: bool) -> Result<(), Corrupt> {
         match &mut self.transmitter {
             Some(side) => side.take_back(&mut self.pool, all),
             None => Ok(()),
@@ -206,7 +208,7 @@ impl MemifPort {
     }
 
     /// Asks the peer to ring, or no longer to.
-    fn enable_interrupts(&mut self, wanted: bool) {
+    pub(crate) fn enable_interrupts(&mut self, wanted: bool) {
         self.woken = false;
         if self.armed == wanted {
             return;
@@ -366,6 +368,11 @@ impl Port for MemifPort {
         }
         add(self.handoff.changed.as_fd());
         true
+    }
+
+    /// Not where frames are lent to the peer: those that it filled are to be had.
+    fn rx_counter(&mut self) -> Option<&mut dyn RxCounter> {
+        (!self.options.zero_copy).then_some(self)
     }
 
     /// Up while a peer is there that made a ring of this queue pair.

@@ -156,22 +156,7 @@ impl ReceiveSide {
     /// Takes the packet in front, whatever it is.
     #[cold]
     fn receive_front(&mut self, left: u16, batch: &mut Batch, store: &mut Store) -> Result<Front, Corrupt> {
-        let (mut slots, mut len) = (0, 0usize);
-        loop {
-            if slots == left || slots == SLOTS_MAX {
-                // The rest may come; but not if the packet is longer than any may be.
-                let all = self.end.ring.slots().min(SLOTS_MAX);
-                return if slots < all { Ok(Front::Waits) } else { self.endless(slots) };
-            }
-            let index = self.next.wrapping_add(slots);
-            let descriptor = self.end.ring.read(index);
-            let Some(place) = self.place(index, descriptor) else { return Err(self.out_of_place(index, descriptor)) };
-            slots += 1;
-            len += place.len();
-            if descriptor.flags & NEXT == 0 {
-                break;
-            }
-        }
+        let Some((slots, len)) = self.front(left)? else { return Ok(Front::Waits) };
         if len == 0 {
             store.totals.empty += 1;
         } else if len > PACKET_LEN_MAX {
@@ -185,6 +170,101 @@ impl ReceiveSide {
                     store.totals.bytes += len as u64;
                 }
             }
+        }
+        self.clear_marks(slots);
+        self.next = self.next.wrapping_add(slots);
+        Ok(Front::Taken(slots))
+    }
+
+    /// Slots and bytes of the packet in front; `None` if not all of it is there yet.
+    fn front(&self, left: u16) -> Result<Option<(u16, usize)>, Corrupt> {
+        let (mut slots, mut len) = (0, 0usize);
+        loop {
+            if slots == left || slots == SLOTS_MAX {
+                // The rest may come; but not if the packet is longer than any may be.
+                let all = self.end.ring.slots().min(SLOTS_MAX);
+                return if slots < all { Ok(None) } else { Err(self.endless(slots)) };
+            }
+            let index = self.next.wrapping_add(slots);
+            let descriptor = self.end.ring.read(index);
+            let Some(place) = self.place(index, descriptor) else { return Err(self.out_of_place(index, descriptor)) };
+            slots += 1;
+            len += place.len();
+            if descriptor.flags & NEXT == 0 {
+                return Ok(Some((slots, len)));
+            }
+        }
+    }
+
+    /// Counts whole packets in the totals, at most `packets` of them, and gives their slots back: none is copied, and their bytes are not
+    /// touched. Returns how many it counted.
+    #[inline]
+    pub(crate) fn count(&mut self, packets: u64, totals: &mut Received) -> Result<u64, Corrupt> {
+        let mut left = self.available()?;
+        let first = self.next;
+        let before = totals.packets;
+        let (mut fault, mut walked) = (None, 0);
+        while left > 0 && totals.packets - before < packets && walked < SLOTS_MAX {
+            let plain = self.count_plain(left, packets - (totals.packets - before), totals);
+            left -= plain;
+            if left == 0 || plain > 0 {
+                continue;
+            }
+            match self.count_front(left, totals) {
+                Ok(Front::Taken(slots)) => (left, walked) = (left - slots, walked + slots),
+                Ok(Front::Waits) => {
+                    // The next call looks at the peer's index again.
+                    self.filled = self.next;
+                    break;
+                }
+                Err(corrupt) => {
+                    fault = Some(corrupt);
+                    break;
+                }
+            }
+        }
+        if self.next != first {
+            self.release(first);
+        }
+        match fault {
+            // What was sound is counted first; the fault shows again.
+            Some(corrupt) if totals.packets == before => Err(corrupt),
+            _ => Ok(totals.packets - before),
+        }
+    }
+
+    /// Counts the packets of one slot each that lie in front, up to the first that is something else; returns how many those are.
+    #[inline]
+    fn count_plain(&mut self, left: u16, packets: u64, totals: &mut Received) -> u16 {
+        let (mut count, mut bytes) = (0u16, 0);
+        let most = packets.min(left.into()) as u16;
+        while count < most {
+            let index = self.next.wrapping_add(count);
+            let descriptor = self.end.ring.read(index);
+            let plain = descriptor.flags & NEXT == 0 && (1..=PACKET_LEN_MAX as u32).contains(&descriptor.length);
+            if !plain || self.place(index, descriptor).is_none() {
+                break;
+            }
+            bytes += u64::from(descriptor.length);
+            count += 1;
+        }
+        self.next = self.next.wrapping_add(count);
+        totals.packets += u64::from(count);
+        totals.bytes += bytes;
+        count
+    }
+
+    /// Counts the packet in front, whatever it is.
+    #[cold]
+    fn count_front(&mut self, left: u16, totals: &mut Received) -> Result<Front, Corrupt> {
+        let Some((slots, len)) = self.front(left)? else { return Ok(Front::Waits) };
+        match len {
+            0 => totals.empty += 1,
+            1..=PACKET_LEN_MAX => {
+                totals.packets += 1;
+                totals.bytes += len as u64;
+            }
+            _ => totals.unfit += 1,
         }
         self.clear_marks(slots);
         self.next = self.next.wrapping_add(slots);
@@ -315,8 +395,8 @@ impl ReceiveSide {
     }
 
     #[cold]
-    fn endless(&self, slots: u16) -> Result<Front, Corrupt> {
-        Err(Corrupt(format!("a packet without an end into {slots} of {} slots of a ring", self.end.ring.slots())))
+    fn endless(&self, slots: u16) -> Corrupt {
+        Corrupt(format!("a packet without an end into {slots} of {} slots of a ring", self.end.ring.slots()))
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use linerate_mem::{Batch, Pool};
 
 use crate::link::End;
-use crate::receive::{Corrupt, ReceiveSide, Store};
+use crate::receive::{Corrupt, ReceiveSide, Received, Store};
 use crate::sys::Doorbell;
 use crate::transmit::{Sent, Stop, TransmitSide};
 use crate::zero_copy_rx::ZeroCopyRx;
@@ -32,6 +32,15 @@ impl Receiver {
         match self {
             Receiver::Copying(side) => side.receive(batch, store),
             Receiver::ZeroCopy(side) => side.receive(batch, store.pool, store.totals),
+        }
+    }
+
+    /// Counts whole packets without copying them, at most `packets`; an end whose frames are lent to the peer counts none so.
+    #[inline]
+    pub(crate) fn count(&mut self, packets: u64, totals: &mut Received) -> Result<u64, Corrupt> {
+        match self {
+            Receiver::Copying(side) => side.count(packets, totals),
+            Receiver::ZeroCopy(_) => Ok(0),
         }
     }
 

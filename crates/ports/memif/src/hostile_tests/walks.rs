@@ -88,6 +88,22 @@ impl Peer {
         calls
     }
 
+    /// Counts all that is in the ring.
+    fn count_ring(&mut self) {
+        let mut side = ReceiveSide::new(self.end(), false);
+        self.ring.head().store(SLOTS, Ordering::Release);
+        while self.ring.tail().load(Ordering::Relaxed) != SLOTS {
+            self.count(&mut side, BATCH as u64).unwrap();
+        }
+    }
+
+    fn count(&mut self, side: &mut ReceiveSide, packets: u64) -> Result<u64, Corrupt> {
+        LOOKS.set(0);
+        let result = side.count(packets, &mut self.received);
+        assert!(LOOKS.get() <= CALL_MAX, "{} descriptors in one call", LOOKS.get());
+        result
+    }
+
     /// Sends batches of packets of `len` bytes, so many times; the packets that were taken.
     fn transmit(&mut self, len: usize, calls: usize) -> usize {
         let mut side = TransmitSide::new(self.end());
@@ -106,25 +122,29 @@ impl Peer {
     }
 }
 
+/// What becomes of a ring of slots that are alike, but for flags, whether packets are received or counted. Neither keeps a call.
+fn walked(length: u32, flags: impl Fn(u16) -> u16) -> Received {
+    let (mut peer, mut counting) = (Peer::new(), Peer::new());
+    peer.fill(length, &flags);
+    counting.fill(length, &flags);
+    assert!(peer.receive_ring() >= usize::from(SLOTS / SLOTS_MAX));
+    counting.count_ring();
+    assert_eq!(counting.received, peer.received);
+    peer.received
+}
+
 #[test]
 fn packets_that_are_refused_do_not_keep_a_call() {
-    let mut peer = Peer::new();
-    peer.fill(0, |_| 0);
-    assert!(peer.receive_ring() >= usize::from(SLOTS / SLOTS_MAX));
-    assert_eq!(peer.received.empty, u64::from(SLOTS));
+    assert_eq!(walked(0, |_| 0).empty, u64::from(SLOTS));
     // Of 65,600 bytes in 41 slots.
-    let mut peer = Peer::new();
-    peer.fill(1600, |slot| if slot % 41 < 40 && slot + 1 < SLOTS { NEXT } else { 0 });
-    assert!(peer.receive_ring() >= usize::from(SLOTS / SLOTS_MAX));
-    assert_eq!(peer.received.unfit, u64::from(SLOTS / 41));
+    let received = walked(1600, |slot| if slot % 41 < 40 && slot + 1 < SLOTS { NEXT } else { 0 });
+    assert_eq!(received.unfit, u64::from(SLOTS / 41));
 }
 
 #[test]
 fn packets_of_many_slots_do_not_keep_a_call() {
-    let mut peer = Peer::new();
-    peer.fill(1, |slot| if (slot + 1) % SLOTS_MAX > 0 { NEXT } else { 0 });
-    assert!(peer.receive_ring() >= usize::from(SLOTS / SLOTS_MAX));
-    assert_eq!((peer.received.packets, peer.received.bytes), (16, u64::from(SLOTS)));
+    let received = walked(1, |slot| if (slot + 1) % SLOTS_MAX > 0 { NEXT } else { 0 });
+    assert_eq!((received.packets, received.bytes), (16, u64::from(SLOTS)));
 }
 
 #[test]
@@ -136,13 +156,38 @@ fn a_packet_that_goes_on_and_on_is_no_packet() {
         peer.ring.head().store(filled, Ordering::Release);
         let Corrupt(what) = peer.receive(&mut side).unwrap_err();
         assert!(what.contains("without an end"), "{what}");
+        assert_eq!(peer.count(&mut side, u64::MAX).unwrap_err(), Corrupt(what));
     }
     // One whose end has yet to come is waited for.
     let mut peer = Peer::new();
     peer.fill(1, |_| NEXT);
     let mut side = ReceiveSide::new(peer.end(), false);
     peer.ring.head().store(SLOTS_MAX - 1, Ordering::Release);
-    assert_eq!(peer.receive(&mut side), Ok(0));
+    assert_eq!((peer.receive(&mut side), peer.count(&mut side, u64::MAX)), (Ok(0), Ok(0)));
+}
+
+#[test]
+fn packets_are_counted_where_they_lie_up_to_the_number_that_is_wanted_or_one_that_cannot_be() {
+    let mut peer = Peer::new();
+    peer.fill(100, |slot| if slot % 5 == 3 { NEXT } else { 0 });
+    let wrong = Descriptor { flags: 0, region: 7, length: 60, offset: 0 };
+    peer.ring.write(20, wrong);
+    let mut side = ReceiveSide::new(peer.end(), false);
+    peer.ring.head().store(40, Ordering::Release);
+    // Of five slots four packets: the fourth has two.
+    for (wanted, counted, tail) in [(3, 3, 3), (1, 1, 5), (0, 0, 5), (u64::MAX, 12, 20)] {
+        assert_eq!(peer.count(&mut side, wanted), Ok(counted));
+        assert_eq!(peer.ring.tail().load(Ordering::Relaxed), tail);
+    }
+    let totals = Received { packets: 16, bytes: 2000, ..Received::default() };
+    assert_eq!(peer.received, totals);
+    // What cannot be shows once nothing sound lies before it, and stays.
+    for _ in 0..2 {
+        let Corrupt(what) = peer.count(&mut side, u64::MAX).unwrap_err();
+        assert!(what.contains("region 7"), "{what}");
+    }
+    assert_eq!(peer.received, totals);
+    assert_eq!(peer.pool.available(), FRAMES);
 }
 
 #[test]
