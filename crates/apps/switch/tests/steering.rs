@@ -82,6 +82,21 @@ fn receive(station: &mut Station, next: &mut [u64]) -> u64 {
     received
 }
 
+/// Takes all that is on its way to a station: workers have it from each other, and then the station's port.
+fn arrive(running: &Running, station: &mut Station) {
+    wait_until("what is on the way arrives", || {
+        station.receive();
+        let seen = snapshot(running);
+        let sum = |of: fn(&linerate_switch::document::SwitchWorkerDocument) -> u64| -> u64 {
+            seen.workers.iter().map(of).sum()
+        };
+        let passed = |out, into| sum(out) == sum(into);
+        let steered = passed(|worker| worker.steered_out, |worker| worker.steered_in);
+        steered && passed(|worker| worker.handed_over, |worker| worker.handed_in) && seen.totals.waiting == 0
+    });
+    while station.receive() > 0 {}
+}
+
 /// Makes the addresses of both known.
 fn learn(running: &Running, stations: [&mut Station; 2]) {
     let [a, b] = stations;
@@ -201,7 +216,7 @@ fn ports_go_and_come_while_their_packets_are_on_the_way() {
         wait_until("it is added again", || ask(&running, &add).is_ok());
         a = Station::join(&running, &format!("sg-a{round}"), b'a');
         // Its packets pass again, those of both workers.
-        while b.receive() > 0 {}
+        arrive(&running, &mut b);
         learn(&running, [&mut a, &mut b]);
         let (mut count, mut arrived) = (0, 0);
         wait_until("all flows pass", || {
