@@ -70,7 +70,7 @@ pub struct Pair<C: App, S: App> {
 pub struct EndStats(pub [Stats; 2]);
 
 /// Parts of the requests on the way that ends with a core each work on one after the other.
-const PARTS: usize = 4;
+const PARTS: usize = 2;
 /// Rounds without work, of an end with a core of its own, before it lets others have the core: some microseconds.
 const SPIN_ROUNDS: u32 = 200;
 /// Such rounds between two readings of the clock: less than a microsecond.
