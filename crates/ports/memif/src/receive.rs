@@ -107,14 +107,18 @@ impl ReceiveSide {
                 }
             }
         }
+        self.finish(first, store.totals.packets - before, fault).map(|packets| packets as usize)
+    }
+
+    /// Gives the slots from `first` on back to the peer that were read. What was sound is handed out before a fault, which shows again.
+    #[inline]
+    fn finish(&self, first: u16, packets: u64, fault: Option<Corrupt>) -> Result<u64, Corrupt> {
         if self.next != first {
             self.release(first);
         }
-        let received = (store.totals.packets - before) as usize;
         match fault {
-            // What was sound is handed out first; the fault shows again.
-            Some(corrupt) if received == 0 => Err(corrupt),
-            _ => Ok(received),
+            Some(corrupt) if packets == 0 => Err(corrupt),
+            _ => Ok(packets),
         }
     }
 
@@ -223,14 +227,7 @@ impl ReceiveSide {
                 }
             }
         }
-        if self.next != first {
-            self.release(first);
-        }
-        match fault {
-            // What was sound is counted first; the fault shows again.
-            Some(corrupt) if totals.packets == before => Err(corrupt),
-            _ => Ok(totals.packets - before),
-        }
+        self.finish(first, totals.packets - before, fault)
     }
 
     /// Counts the packets of one slot each that lie in front, up to the first that is something else; returns how many those are.
