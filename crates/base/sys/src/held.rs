@@ -31,11 +31,12 @@ pub trait Setting {
     fn write(&self, value: &[u8]) -> io::Result<()>;
 }
 
-/// A setting that is another than it was. Dropping it puts back what was.
+/// A setting that is another than it was. Dropping it puts back what was, unless somebody chose something else meanwhile.
 #[derive(Debug)]
 pub struct Held<S: Setting> {
     setting: S,
     before: Vec<u8>,
+    wanted: Vec<u8>,
     /// `None` where there is no folder to note it in.
     note: Option<Note>,
 }
@@ -67,14 +68,16 @@ impl<S: Setting> Held<S> {
             note.iter().for_each(Note::remove);
             return Err(error);
         }
-        Ok(Some(Held { setting, before, note }))
+        Ok(Some(Held { setting, before, wanted: wanted.into(), note }))
     }
 }
 
 impl<S: Setting> Drop for Held<S> {
     fn drop(&mut self) {
         // An interface that is gone needs nothing.
-        let _ = self.setting.write(&self.before);
+        if self.setting.read().is_ok_and(|now| now == self.wanted) {
+            let _ = self.setting.write(&self.before);
+        }
         self.note.iter().for_each(Note::remove);
     }
 }
@@ -200,6 +203,11 @@ mod tests {
         kill(hold(folder.path(), &made));
         made.write(b"chosen").unwrap();
         restore_in(folder.path(), &made).unwrap();
+        assert_eq!((made.read().unwrap(), notes(folder.path())), (b"chosen".to_vec(), 0));
+        made.write(OWN).unwrap();
+        let held = hold(folder.path(), &made);
+        made.write(b"chosen").unwrap();
+        drop(held);
         assert_eq!((made.read().unwrap(), notes(folder.path())), (b"chosen".to_vec(), 0));
         for broken in [&[][..], &[7], &[200, 0, 1], &[0, 0]] {
             std::fs::write(folder.path().join(note_name(&made).unwrap()), broken).unwrap();

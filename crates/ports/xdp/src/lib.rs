@@ -23,8 +23,8 @@
 //! driver has it unless said), `frags` (packets over several frames, up to 9,000 bytes; chosen without being asked for if the
 //! MTU makes packets that one frame cannot take), `ring=N` (entries of the fill and receive ring, 8,192; the transmit ring has
 //! at most 2,048), `budget=N` (packets that one system call may send), `busy_poll=N` (preferred busy polling: a call that finds
-//! nothing takes up to N packets out of the device on its own core; see below), `defer=US` (while the device is open, the interface collects packets for US microseconds before its receive work runs:
-//! [`linerate_sys::napi`]), `queues=N` (N queues from `@queue` on), `tx_only` (no
+//! nothing takes up to N packets out of the device on its own core; see below), `defer=US` (while the device is open, the
+//! interface collects packets for US microseconds before its receive work runs: [`linerate_sys::napi`]), `queues=N` (N queues from `@queue` on), `tx_only` (no
 //! program is attached, CAP_NET_RAW is enough), `promisc=no` (do not take packets for other hardware addresses; the mode ends
 //! with the device, whatever ends the process), `symmetric` (while the device is open, the card has an RSS key that gives both directions
 //! of a flow the same queue; a driver without RSS, such as veth, is refused. After kill -9 the interface keeps both until an `xdp:` port
