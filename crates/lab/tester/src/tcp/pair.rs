@@ -69,6 +69,13 @@ pub struct Pair<C: App, S: App> {
 #[derive(Clone, Debug, Default)]
 pub struct EndStats(pub [Stats; 2]);
 
+impl EndStats {
+    /// Packets that both ends sent.
+    pub fn sent(&self) -> u64 {
+        self.0.iter().map(|stats| stats.tx_packets).sum()
+    }
+}
+
 /// Parts of the requests on the way that ends with a core each work on one after the other.
 const PARTS: usize = 2;
 /// Rounds without work, of an end with a core of its own, before it lets others have the core: some microseconds.

@@ -30,6 +30,8 @@ const SERVICE: u16 = 7;
 const PROBE_NS: u64 = 3_000_000_000;
 /// No packet for so long, and a load is at its end.
 const QUIET_NS: u64 = 20_000_000;
+/// How often the path is read, at most, until its ends send nothing more.
+const RESTS_MAX: usize = 8;
 /// Connections that end, beside those that stand.
 const SPARE: usize = 131_072;
 /// Packets of a stack that wait for its port.
@@ -196,11 +198,18 @@ fn trial(
     })?;
     let cpu = CpuTimes::read()?.since(&cpu_before);
     reset_server(pair);
-    pair.settle(QUIET_NS, phases.drain_max_ns)?;
-    let after = sources.map(|sources| sources.snapshot_at_rest(quiet, at_most)).transpose()?;
-    let switch_after = switch.map(|switch| switch.read_at_rest(quiet, at_most)).transpose()?;
-    // What the kernel had let go of is in the ports.
-    pair.settle(QUIET_NS, phases.drain_max_ns)?;
+    let (read, is_over) = read_at_rest(
+        || {
+            pair.settle(QUIET_NS, phases.drain_max_ns)?;
+            Ok(pair.stats()?.sent())
+        },
+        || {
+            let path = sources.as_deref_mut().map(|sources| sources.snapshot_at_rest(quiet, at_most)).transpose()?;
+            let switch = switch.map(|switch| switch.read_at_rest(quiet, at_most)).transpose()?;
+            Ok((path, switch))
+        },
+    )?;
+    let (after, switch_after) = read;
     let (counters, stats) = (pair.counters(), pair.stats()?);
     let difference = after.as_ref().zip(before.as_ref()).map(|(after, before)| after.0.since(&before.0));
     let moved = switch_after.zip(switch_before).map(|(after, before)| after.0.since(&before.0));
@@ -212,7 +221,7 @@ fn trial(
         None => ledger::close_ways(forward, Some(backward), difference.as_ref())?,
     };
     let mut notes = Vec::new();
-    if [before, after].iter().flatten().any(|(_, is_quiet)| !is_quiet) {
+    if !is_over || [before, after].iter().flatten().any(|(_, is_quiet)| !is_quiet) {
         notes.push("the path did not come to rest: packets were still under way, or others than the trial's moved its counters".into());
     }
     let client = &pair.client.datapath.app().program;
@@ -233,6 +242,25 @@ fn trial(
         packets_unexplained: account_of_packets.unexplained(),
     };
     Ok(SessionOutcome { point, ledger, cpu, notes })
+}
+
+/// Reads the counters of a path whose ends `settle`, each time by saying how many packets they have sent so far. What the kernel had let go of
+/// is in the ports by then; it is taken out after the path is read, and packets that waited for a port's ring leave then, or answers do. The
+/// path is then read again, up to [`RESTS_MAX`] times. False with it if the ends went on sending.
+fn read_at_rest<T>(
+    mut settle: impl FnMut() -> Result<u64, PairError>,
+    mut read: impl FnMut() -> Result<T, PairError>,
+) -> Result<(T, bool), PairError> {
+    let mut sent = settle()?;
+    let mut reads = 0;
+    loop {
+        let counters = read()?;
+        let sent_before = std::mem::replace(&mut sent, settle()?);
+        reads += 1;
+        if sent == sent_before || reads == RESTS_MAX {
+            return Ok((counters, sent == sent_before));
+        }
+    }
 }
 
 /// One connection, which both stacks learn their neighbours by: else the first packets of a load would wait for answers to ARP.
@@ -292,4 +320,32 @@ fn account(account: &LoadAccount) -> SessionAccount {
     let counts = (account.intended.max(account.begun), account.begun, account.completed);
     // The larger of the two is not less than the second.
     SessionAccount::new(counts, lost.collect()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The path is read, so many packets having been sent then, after ends that send on as `sent` says.
+    fn read(sent: &[u64]) -> (u64, bool, usize) {
+        let (last, mut at, mut reads) = (std::cell::Cell::new(0), sent.iter(), 0);
+        let settle = || {
+            last.set(at.next().copied().unwrap_or(last.get()));
+            Ok(last.get())
+        };
+        let (read, is_over) = read_at_rest(settle, || {
+            reads += 1;
+            Ok(last.get())
+        })
+        .expect("nothing fails");
+        (read, is_over, reads)
+    }
+
+    #[test]
+    fn a_path_is_read_again_when_its_ends_have_sent_since() {
+        assert_eq!(read(&[7_277, 7_277]), (7_277, true, 1));
+        assert_eq!(read(&[7_277, 7_486]), (7_486, true, 2));
+        let ever: Vec<u64> = (0..100).collect();
+        assert_eq!(read(&ever), (RESTS_MAX as u64 - 1, false, RESTS_MAX));
+    }
 }
