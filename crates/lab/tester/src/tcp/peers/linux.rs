@@ -22,6 +22,8 @@ const NAMES: [&str; 2] = ["lr-echo-c", "lr-echo-s"];
 const MACS: [[u8; 6]; 2] = [[0x02, 0x4c, 0x52, 0, 2, 0x02], [0x02, 0x4c, 0x52, 0, 2, 0x01]];
 /// Ports that one address of the client has by default, with some to spare (`net.ipv4.ip_local_port_range`).
 const CONNECTIONS_MAX: usize = 20_000;
+/// Descriptors that the process has open beside those of connections, at most.
+const OTHER_FILES: u64 = 256;
 /// Connections that are begun, and descriptors that are read, in one round.
 const A_ROUND: usize = 64;
 /// The number of the listener, which no connection has.
@@ -32,13 +34,18 @@ const LISTENER: u64 = u64::MAX;
 /// # Errors
 /// No namespaces can be made, or there are more connections than descriptors or ports.
 pub fn run(spec: &EchoSpec<'_>) -> Result<EchoOutcome, PairError> {
-    let files = raise_open_files()?;
     // Both ends are in this process, with what else it has open.
-    let most = CONNECTIONS_MAX.min((files.saturating_sub(256) / 2) as usize);
+    let wanted = 2 * CONNECTIONS_MAX.min(spec.connections) as u64 + OTHER_FILES;
+    let files = raise_open_files(wanted)?;
+    let most = CONNECTIONS_MAX.min((files.saturating_sub(OTHER_FILES) / 2) as usize);
     if spec.connections > most {
-        let why = format!(
-            "sockets of Linux from one address in one process: at most {most} connections (it may open {files} files)"
-        );
+        let why = match files < wanted {
+            true => format!(
+                "it may open {files} files; `ulimit -n {wanted}` as root, in the shell that starts it, allows more"
+            ),
+            false => "so many ports an address has".to_owned(),
+        };
+        let why = format!("sockets of Linux from one address in one process: at most {most} connections ({why})");
         return Err(PairError::Program(why));
     }
     let [client, server] = namespaces()?;
