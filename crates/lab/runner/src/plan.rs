@@ -3,7 +3,7 @@
 use linerate_experiment::{
     CellSpec, Direction, Experiment, FlowIp, FlowOrder, FlowSpec, SessionKind, TestKind, TestSpec, matches_glob,
 };
-use linerate_report::{Cell, Dut, Finding, PublishedRow, Results};
+use linerate_report::{Cell, Dut, Finding, PublishedRow, Results, units};
 
 use super::RunError;
 use linerate_tester::mean_size;
@@ -20,6 +20,18 @@ pub struct Slot<'a> {
     pub repetition: u32,
 }
 
+/// Cells that an error names, at most; of more it names examples from all over the experiment.
+const NAMED_MAX: usize = 12;
+
+/// The names of cells as the end of a sentence that begins with "its cells are".
+fn examples(ids: &[String]) -> String {
+    if ids.len() <= NAMED_MAX {
+        return ids.join(", ");
+    }
+    let some: Vec<&str> = (0..NAMED_MAX).map(|at| ids[at * ids.len() / NAMED_MAX].as_str()).collect();
+    format!("{}, and {} more", some.join(", "), units::count((ids.len() - NAMED_MAX) as u64))
+}
+
 /// The whole work.
 pub(super) struct Plan<'a> {
     pub(super) experiment: &'a Experiment,
@@ -33,7 +45,7 @@ impl<'a> Plan<'a> {
         let cells: Vec<CellPlan<'a>> =
             all.into_iter().filter(|cell| only.is_none_or(|pattern| matches_pattern(&cell.id, pattern))).collect();
         if cells.is_empty() {
-            return Err(RunError::NoCell { pattern: only.unwrap_or("*").to_owned(), cells: ids.join(", ") });
+            return Err(RunError::NoCell { pattern: only.unwrap_or("*").to_owned(), cells: examples(&ids) });
         }
         Ok(Self { experiment, cells })
     }
@@ -207,4 +219,17 @@ pub fn matches_pattern(id: &str, pattern: &str) -> bool {
         return id.contains(pattern);
     }
     matches_glob(id, pattern)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_names_examples_of_many_cells() {
+        let ids = |count: usize| (0..count).map(|at| format!("c{at}")).collect::<Vec<String>>();
+        assert_eq!(examples(&ids(2)), "c0, c1");
+        let of_many = examples(&ids(1_121));
+        assert!(of_many.starts_with("c0, c93, c186, ") && of_many.ends_with(", c1027, and 1,109 more"), "{of_many}");
+    }
 }
