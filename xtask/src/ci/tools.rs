@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result};
@@ -29,6 +29,14 @@ impl Context {
         let output =
             Command::new("rustc").arg("--version").current_dir(&self.root).output().context("running rustc")?;
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    }
+
+    /// The compiler that `cargo clippy` has cargo run, by the path that it gives, which is part of what cargo knows a build by.
+    pub fn clippy_driver(&self) -> Option<PathBuf> {
+        let output =
+            Command::new("rustc").args(["--print", "sysroot"]).current_dir(&self.root).stderr(Stdio::null()).output();
+        let driver = Path::new(str::from_utf8(&output.ok()?.stdout).ok()?.trim()).join("bin/clippy-driver");
+        driver.is_file().then_some(driver)
     }
 
     /// Runs the command with its output on the terminal.
