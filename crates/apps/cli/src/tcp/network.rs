@@ -42,7 +42,7 @@ pub struct NetworkArgs {
     /// Most connections at a time [default: 65536, or as many as a load needs]
     #[arg(long, value_name = "N")]
     connections_max: Option<String>,
-    /// Connections whose memory is taken at the start, about 170 bytes each, so that setting them up waits for no page [default: 0]
+    /// Connections whose memory is taken at the start, about 200 bytes each, so that setting them up waits for no page [default: 0]
     #[arg(long, value_name = "N")]
     preallocate: Option<String>,
     /// Name of this instance, for `linerate tcp ctl --name`
