@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         name: "hyper-server".into(),
         folder: None,
         cores: Vec::new(),
-        stack: StackOptions { connections_max: 65_536 },
+        stack: StackOptions { connections_max: 65_536, preallocated_connections: 0 },
         capture: None,
         on_event: Box::new(|line| eprintln!("{line}")),
     };

@@ -206,7 +206,7 @@ fn own_stack(port: &str, address: &str, bulk: Bulk) -> Result<String, String> {
         name: format!("tcp-bulk-{}", std::process::id()),
         folder: None,
         cores: Vec::new(),
-        stack: StackOptions { connections_max: 1024 },
+        stack: StackOptions { connections_max: 1024, preallocated_connections: 0 },
         capture: None,
         on_event: Box::new(|event| eprintln!("{event}")),
     };

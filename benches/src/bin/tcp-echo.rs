@@ -6,10 +6,12 @@
 //! order=robin      each byte that comes back makes the next connection in turn send
 //! mode=echo        echo over connections that stand (default)
 //! mode=open        connections are opened and closed, one byte each way, beside those that stand
+//! mode=cycle       200,000 connections are set up, then closed, without data, again and again beside those that stand; each apart
+//! preallocate=N    connections whose memory is taken at the start: 0 by default, or `all` that the run needs
 //! seconds=2        time that is measured
 //! batch=64         packets that a stack works on together; 1 as a control
 //! prefetch=1       0 as a control
-//! window=N         bytes on the way at most
+//! window=N         bytes on the way at most; connections that begin or end at a time
 //! counters=0       1: all counters of both stacks, for each echo
 //! echoes=N         echoes (or connections) to count instead of seconds, by a clock of its own, for an instruction counter
 //! cores=N          so many pairs of shards, each pair on a thread and with a queue of its own; each thread prints its own figures
@@ -34,6 +36,8 @@ const PORT: PortIndex = PortIndex(0);
 const SERVER: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 /// Addresses from which connections are opened and closed, so that ports do not run out while the last ones wait.
 const OPEN_ADDRESSES: usize = 16;
+/// Connections of a cycle of `mode=cycle`.
+const CYCLE: usize = 200_000;
 /// Rounds between two looks at the clock that the stacks go by.
 const ROUNDS_PER_LOOK: u64 = 32;
 /// Nanoseconds of a round by the clock of runs that count echoes.
@@ -45,6 +49,8 @@ struct Settings {
     connections: usize,
     robin: bool,
     opens: bool,
+    cycles: bool,
+    preallocate: usize,
     seconds: f64,
     echoes: u64,
     batch: usize,
@@ -60,6 +66,8 @@ impl Settings {
             connections: 256,
             robin: false,
             opens: false,
+            cycles: false,
+            preallocate: 0,
             seconds: 2.0,
             echoes: u64::MAX,
             batch: 64,
@@ -74,7 +82,11 @@ impl Settings {
             let number = value.parse::<f64>();
             match (key, value, &number) {
                 ("order", "reply" | "robin", _) => settings.robin = value == "robin",
-                ("mode", "echo" | "open", _) => settings.opens = value == "open",
+                ("mode", "echo" | "open" | "cycle", _) => {
+                    (settings.opens, settings.cycles) = (value == "open", value == "cycle");
+                }
+                ("preallocate", "all", _) => settings.preallocate = usize::MAX,
+                ("preallocate", _, Ok(number)) => settings.preallocate = *number as usize,
                 ("connections", _, Ok(number)) => settings.connections = *number as usize,
                 ("seconds", _, Ok(number)) => settings.seconds = *number,
                 ("echoes", _, Ok(number)) => settings.echoes = *number as u64,
@@ -87,9 +99,17 @@ impl Settings {
             }
         }
         if settings.window == 0 {
-            settings.window = settings.connections.clamp(1, 1024);
+            settings.window = if settings.cycles { 256 } else { settings.connections.clamp(1, 1024) };
+        }
+        if settings.preallocate == usize::MAX {
+            settings.preallocate = settings.connections_max();
         }
         Ok(settings)
+    }
+
+    /// Connections that each stack has room for.
+    fn connections_max(&self) -> usize {
+        self.connections + if self.cycles { CYCLE } else { 0 } + 65_536
     }
 }
 
@@ -113,7 +133,7 @@ impl Pair {
         let output = settings.window.next_multiple_of(64) + 1024;
         let frames = 4 * output + 4096;
         let pool = Pool::new(PoolConfig { frames, frame_size: 2048 }).map_err(|error| error.to_string())?;
-        let spare = if settings.opens { OPEN_ADDRESSES } else { 0 };
+        let spare = if settings.opens || settings.cycles { OPEN_ADDRESSES } else { 0 };
         let addresses = (settings.connections / PER_ADDRESS + 1 + spare) as u32;
         // Each pair is the first of its kind, because that one answers ARP.
         let shard = Shard::new(0, settings.cores).ok_or("cores: 1 to 64")?;
@@ -128,7 +148,8 @@ impl Pair {
                     shard,
                     ..IpConfig::default()
                 },
-                connections_max: settings.connections + 65_536,
+                connections_max: settings.connections_max(),
+                preallocated_connections: settings.preallocate,
                 time_wait_max: 65_536,
                 secret: [number; 16],
                 output_packets: output,
@@ -137,7 +158,7 @@ impl Pair {
                 partial_checksums: true,
                 ..StackConfig::default()
             };
-            config.send.budget_bytes = (settings.connections + 65_536) * 64 + (64 << 20);
+            config.send.budget_bytes = settings.connections_max() * 64 + (64 << 20);
             config
         };
         let first = Ipv4Addr::new(198, 19, 0, 1);
@@ -225,8 +246,13 @@ fn run(settings: &Settings) -> Result<(), String> {
 
 fn run_pair(settings: &Settings) -> Result<(), String> {
     let before = resident_bytes();
+    let making = clock::thread_cpu_ns();
     let mut pair = Pair::new(settings)?;
     let made = resident_bytes();
+    if settings.preallocate > 0 {
+        let seconds = (clock::thread_cpu_ns() - making) as f64 / 1e9;
+        println!("memory of {} connections in advance: {seconds:.2} s of CPU time", settings.preallocate);
+    }
     let start = clock::thread_cpu_ns();
     let mut begun = 0;
     while pair.client.app().connected < settings.connections {
@@ -238,7 +264,7 @@ fn run_pair(settings: &Settings) -> Result<(), String> {
         pair.round();
     }
     let opening_ns = clock::thread_cpu_ns() - start;
-    if settings.opens {
+    if settings.opens || settings.cycles {
         // The server asks for the link address of each address of the client once, and loses other answers meanwhile.
         let first = settings.connections / PER_ADDRESS + 1;
         for address in 0..OPEN_ADDRESSES {
@@ -255,6 +281,9 @@ fn run_pair(settings: &Settings) -> Result<(), String> {
         opening_ns as f64 / 1e9,
         settings.connections as f64 * 1e3 / opening_ns as f64
     );
+    if settings.cycles {
+        return cycles(&mut pair, settings);
+    }
     let order = if settings.robin { EchoOrder::RoundRobin } else { EchoOrder::Reply };
     pair.client.app_mut().phase = if settings.opens { EchoPhase::Opening } else { EchoPhase::Echoing(order) };
     let window = settings.window;
@@ -279,6 +308,55 @@ fn run_pair(settings: &Settings) -> Result<(), String> {
     let most = u64::from(settings.cores) * (settings.connections / PER_ADDRESS + 2 + OPEN_ADDRESSES) as u64;
     if strays.iter().any(|strays| *strays > most) {
         return Err(format!("packets for others: {strays:?}"));
+    }
+    let ended = pair.client.app().lost;
+    if ended > 0 { Err(format!("{ended} connections were lost")) } else { Ok(()) }
+}
+
+/// Sets up and closes connections without data, each apart, and prints what each cost.
+fn cycles(pair: &mut Pair, settings: &Settings) -> Result<(), String> {
+    let end = clock::thread_cpu_ns() + (settings.seconds * 1e9) as u64;
+    let (mut setting_ns, mut closing_ns, mut cycles, mut echoes_left) = (0, 0, 0u64, settings.echoes);
+    while clock::thread_cpu_ns() < end && echoes_left > 0 {
+        let start = clock::thread_cpu_ns();
+        let standing = pair.client.app().conns.len();
+        let mut begun = 0;
+        while pair.client.app().conns.len() < standing + CYCLE {
+            let waiting = standing + begun - pair.client.app().conns.len();
+            let room = (settings.window - waiting).min(CYCLE - begun);
+            // A group has an address of its own, the next one another.
+            let address = settings.connections / PER_ADDRESS + 1 + begun / settings.window % OPEN_ADDRESSES;
+            pair.connect(room, address * PER_ADDRESS);
+            begun += room;
+            pair.round();
+        }
+        let set_up = clock::thread_cpu_ns();
+        let before = pair.client.app().closed;
+        let closed = |pair: &Pair| (pair.client.app().closed - before) as usize;
+        let mut begun = 0;
+        while closed(pair) < CYCLE {
+            let room = (settings.window - (begun - closed(pair))).min(CYCLE - begun);
+            pair.client.with(pair.now_ns, |app, io| {
+                for conn in app.conns.drain(app.conns.len() - room..) {
+                    io.close(conn);
+                }
+            });
+            begun += room;
+            pair.round();
+        }
+        let closed = clock::thread_cpu_ns();
+        (setting_ns, closing_ns, cycles) = (setting_ns + set_up - start, closing_ns + closed - set_up, cycles + 1);
+        echoes_left = echoes_left.saturating_sub(CYCLE as u64);
+    }
+    let rate = |ns: u64| (cycles * CYCLE as u64) as f64 * 1e3 / ns.max(1) as f64;
+    println!("set up {:.3} M/s, closed {:.3} M/s of CPU time", rate(setting_ns), rate(closing_ns));
+    if settings.counters {
+        let (client, server) = pair.counters();
+        for (name, counters) in [("client", client), ("server", server)] {
+            let each = counters.each().filter(|(_, count)| *count > 0);
+            let each = each.map(|(name, count)| format!("{name} {:.4}", count as f64 / (cycles * CYCLE as u64) as f64));
+            println!("{name}: {}", each.collect::<Vec<_>>().join(", "));
+        }
     }
     let ended = pair.client.app().lost;
     if ended > 0 { Err(format!("{ended} connections were lost")) } else { Ok(()) }

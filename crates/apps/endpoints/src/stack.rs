@@ -42,6 +42,8 @@ pub struct NetworkConfig {
 pub struct StackOptions {
     /// Most connections, and most UDP sockets, at a time, on all cores together.
     pub connections_max: usize,
+    /// Connections whose memory is taken at the start, on all cores together; at most `connections_max`.
+    pub preallocated_connections: usize,
 }
 
 /// A MAC address of the kind that everybody may give (locally administered), made of an address that no other host of the link has.
@@ -94,7 +96,16 @@ pub(crate) fn config(options: &StackOptions, port: &PortSpec, ip: IpConfig, secr
     let connections_max = part_of(options.connections_max, ip.shard);
     // A load over UDP has a socket where one over TCP has a connection.
     let udp_sockets_max = connections_max;
-    StackConfig { ip, connections_max, udp_sockets_max, secret, partial_checksums, ..StackConfig::default() }
+    let preallocated_connections = part_of(options.preallocated_connections, ip.shard).min(connections_max);
+    StackConfig {
+        ip,
+        connections_max,
+        preallocated_connections,
+        udp_sockets_max,
+        secret,
+        partial_checksums,
+        ..StackConfig::default()
+    }
 }
 
 /// Connections of one shard: its part, and a quarter more, because they are not spread evenly.

@@ -4,6 +4,8 @@
 use std::ops::{Index, IndexMut};
 use std::ptr::NonNull;
 
+use crate::available::available_bytes;
+
 /// Address space for an array could not be reserved.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot reserve {bytes} bytes for {capacity} elements: {source}; a smaller capacity needs less")]
@@ -14,6 +16,18 @@ pub struct ReserveError {
     pub bytes: usize,
     /// What mmap(2) answered.
     pub source: std::io::Error,
+}
+
+/// The kernel does not give memory in advance.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot take {bytes} bytes of memory in advance for {count} elements: {why}")]
+pub struct PopulateError {
+    /// Elements that memory was asked for.
+    pub count: usize,
+    /// Size of that memory.
+    pub bytes: usize,
+    /// What is available, or what madvise(2) answered.
+    pub why: String,
 }
 
 /// Elements by `u32` index in one mapping, on huge pages if the kernel has them.
@@ -83,6 +97,30 @@ impl<T: Copy> Array<T> {
         let mut array = Array::new(len)?;
         array.len = len;
         Ok(array)
+    }
+
+    /// Takes memory for the first `count` elements from the kernel now, on huge pages if it has them, so that no later write to them waits
+    /// for a page. At most the capacity counts. The elements stay as they are.
+    ///
+    /// # Errors
+    /// There is not so much memory. A part of it may have been taken.
+    pub fn populate(&mut self, count: usize) -> Result<(), PopulateError> {
+        let count = count.min(self.capacity);
+        let bytes = count * size_of::<T>();
+        if bytes == 0 || cfg!(miri) {
+            return Ok(());
+        }
+        // The kernel would rather end a process than refuse.
+        match available_bytes() {
+            Some(available) if (bytes as u64) > available => {
+                let why = format!("{available} bytes are available");
+                Err(PopulateError { count, bytes, why })
+            }
+            _ => populate(self.start.cast(), bytes.next_multiple_of(PAGE)).map_err(|source| {
+                let why = source.to_string();
+                PopulateError { count, bytes, why }
+            }),
+        }
     }
 
     /// Number of elements.
@@ -212,4 +250,75 @@ fn advise_huge_pages(start: NonNull<u8>, bytes: usize) {
     }
     // SAFETY: the range is inside the mapping that was just made, and this advice changes no contents. A kernel may refuse it.
     unsafe { libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE) };
+}
+
+/// Takes the pages of this range, whole pages of a mapping that nobody else uses now (MADV_POPULATE_WRITE, since Linux 5.14; by a write to each
+/// page before).
+fn populate(start: NonNull<u8>, bytes: usize) -> std::io::Result<()> {
+    // SAFETY: the range is inside a mapping, and this advice changes no contents.
+    if unsafe { libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_POPULATE_WRITE) } == 0 {
+        return Ok(());
+    }
+    let error = std::io::Error::last_os_error();
+    if error.raw_os_error() != Some(libc::EINVAL) {
+        return Err(error);
+    }
+    touch(start, bytes);
+    Ok(())
+}
+
+/// Writes to each page what is there.
+fn touch(start: NonNull<u8>, bytes: usize) {
+    for offset in (0..bytes).step_by(PAGE) {
+        // SAFETY: the byte is inside the range, whose owner lends it for writing; a volatile access is not left out.
+        unsafe {
+            let page = start.add(offset);
+            page.write_volatile(page.read_volatile());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bytes of the array that are in memory.
+    fn resident<T: Copy>(array: &Array<T>) -> usize {
+        let mut pages = vec![0_u8; array.mapping_bytes.div_ceil(PAGE)];
+        // SAFETY: the vector has a byte for each page of the mapping.
+        assert_eq!(unsafe { libc::mincore(array.mapping, array.mapping_bytes, pages.as_mut_ptr()) }, 0);
+        pages.iter().filter(|page| **page & 1 != 0).count() * PAGE
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "the interpreter knows no pages")]
+    fn memory_is_taken_in_advance_and_no_more_when_it_is_written() {
+        for take in [
+            |array: &mut Array<u64>, count| array.populate(count).unwrap(),
+            |array: &mut Array<u64>, count| {
+                touch(array.start.cast(), count * 8);
+            },
+        ] {
+            let mut array = Array::new(8 << 20).unwrap();
+            (0..1000).for_each(|number| assert!(array.push(number).is_some()));
+            assert!(resident(&array) <= HUGE_PAGE);
+            take(&mut array, 2 << 20);
+            let taken = resident(&array);
+            assert!((16 << 20..=18 << 20).contains(&taken), "{taken}");
+            (1000..2 << 20).for_each(|number| assert!(array.push(number).is_some()));
+            assert_eq!(resident(&array), taken);
+            assert!((0..2 << 20).all(|index| array[index] == u64::from(index)), "contents stay");
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "the interpreter knows no pages")]
+    fn memory_that_is_not_there_is_refused_and_none_is_taken() {
+        let mut array = Array::<[u8; 1 << 20]>::new(64 << 20).unwrap();
+        let error = array.populate(usize::MAX).unwrap_err();
+        assert_eq!((error.count, error.bytes), (64 << 20, 64 << 40));
+        assert!(error.to_string().contains("bytes are available"), "{error}");
+        // The array can be used as before.
+        assert!(array.populate(1).is_ok() && array.populate(0).is_ok() && array.is_empty());
+    }
 }

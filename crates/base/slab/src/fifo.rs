@@ -1,6 +1,6 @@
 //! A queue of fixed capacity, first in, first out.
 
-use crate::{Array, ReserveError};
+use crate::{Array, PopulateError, ReserveError};
 
 /// Elements in the order in which they came. The memory that the kernel gave is used again before new memory is touched.
 ///
@@ -23,6 +23,14 @@ impl<T: Copy> Fifo<T> {
     /// The kernel does not reserve so much address space.
     pub fn new(capacity: usize) -> Result<Fifo<T>, ReserveError> {
         Ok(Fifo { elements: Array::new(capacity)?, head: 0, len: 0 })
+    }
+
+    /// Takes memory for a queue of `count` elements in advance, as [`Array::populate`].
+    ///
+    /// # Errors
+    /// There is not so much memory.
+    pub fn populate(&mut self, count: usize) -> Result<(), PopulateError> {
+        self.elements.populate(count)
     }
 
     /// Number of elements.

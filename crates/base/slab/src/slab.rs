@@ -1,6 +1,6 @@
 //! Values by index, whose places are used again.
 
-use crate::{Array, ReserveError};
+use crate::{Array, PopulateError, ReserveError};
 
 /// An [`Array`] with a stack of free indexes. The index that was freed last is given out first, because its lines are in the cache.
 ///
@@ -24,6 +24,15 @@ impl<T: Copy> Slab<T> {
     /// The kernel does not reserve so much address space.
     pub fn new(capacity: usize) -> Result<Slab<T>, ReserveError> {
         Ok(Slab { values: Array::new(capacity)?, free: Array::new(capacity)? })
+    }
+
+    /// Takes memory for the first `count` values in advance, as [`Array::populate`], and for as many free indexes.
+    ///
+    /// # Errors
+    /// There is not so much memory.
+    pub fn populate(&mut self, count: usize) -> Result<(), PopulateError> {
+        self.values.populate(count)?;
+        self.free.populate(count)
     }
 
     /// Number of values.

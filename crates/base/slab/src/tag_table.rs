@@ -1,12 +1,14 @@
 //! A hash table from 64-bit hashes to `u32` values in buckets of one cache line.
 #![allow(unsafe_code)]
 
-use crate::{Array, ReserveError, Slab};
+use crate::{Array, PopulateError, ReserveError, Slab};
 
 /// Values of a bucket.
 const WAYS: usize = 8;
 /// Values that a bucket has room for on average, when the table is full. 3 % of the values then lie in overflow buckets.
 const LOAD: usize = 5;
+/// Buckets for each overflow bucket, when the table is full: by the Poisson distribution, 6.8 % of the buckets have more than eight values.
+const OVERFLOW: usize = 12;
 /// `Bucket::overflow` of a bucket without one.
 const LAST: u32 = 0;
 
@@ -59,6 +61,17 @@ impl TagTable {
         let buckets = unsafe { Array::zeroed(buckets) }?;
         let overflow = Slab::new(buckets.len() / 2 + 16)?;
         Ok(TagTable { buckets, overflow, len: 0, capacity })
+    }
+
+    /// Takes memory for all buckets in advance, as [`Array::populate`], and for as many overflow buckets as a full table needs: the buckets
+    /// of a few values already lie everywhere.
+    ///
+    /// # Errors
+    /// There is not so much memory.
+    pub fn populate(&mut self) -> Result<(), PopulateError> {
+        let buckets = self.buckets.len();
+        self.buckets.populate(buckets)?;
+        self.overflow.populate(buckets / OVERFLOW + 16)
     }
 
     /// Number of values.

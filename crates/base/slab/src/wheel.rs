@@ -1,6 +1,6 @@
 //! A timer wheel of ids whose deadlines stand elsewhere.
 
-use crate::{ReserveError, Slab};
+use crate::{PopulateError, ReserveError, Slab};
 
 /// Levels: a slot of level 0 covers one tick, a slot of each further level 256 times as many. Four levels cover all of `u32`.
 const LEVELS: usize = 4;
@@ -84,6 +84,14 @@ impl Wheel {
             soonest: None,
             len: 0,
         })
+    }
+
+    /// Takes memory for `count` entries in advance, as [`crate::Array::populate`].
+    ///
+    /// # Errors
+    /// There is not so much memory.
+    pub fn populate(&mut self, count: usize) -> Result<(), PopulateError> {
+        self.blocks.populate(count.div_ceil(BLOCK) + 2 * SLOTS * LEVELS)
     }
 
     /// Number of entries.

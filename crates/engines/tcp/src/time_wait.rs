@@ -1,6 +1,6 @@
 //! TIME-WAIT (RFC 9293 section 3.3.2, RFC 6191): what is remembered of a connection that ended, in 48 bytes.
 
-use linerate_slab::{Fifo, ReserveError, Slab};
+use linerate_slab::{Fifo, PopulateError, ReserveError, Slab};
 
 use crate::{Flags, Now, Seq, Tcb};
 
@@ -84,6 +84,12 @@ pub(crate) struct TimeWaits {
 impl TimeWaits {
     pub(crate) fn new(capacity: usize) -> Result<TimeWaits, ReserveError> {
         Ok(TimeWaits { records: Slab::new(capacity)?, queue: Fifo::new(2 * capacity)?, serial: 0 })
+    }
+
+    /// Takes memory for so many records in advance.
+    pub(crate) fn populate(&mut self, count: usize) -> Result<(), PopulateError> {
+        self.records.populate(count)?;
+        self.queue.populate(2 * count)
     }
 
     /// Number of records.

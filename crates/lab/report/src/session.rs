@@ -58,6 +58,9 @@ pub struct EchoesFound {
     pub stack: String,
     /// Connections that the test asked for.
     pub connections: u64,
+    /// Connections of each end whose memory was taken before any was set up; 0 where it was taken while they were.
+    #[serde(default)]
+    pub preallocated_connections: u64,
     /// Where they went: completed are those that were set up, stood, and were closed in order.
     #[serde(default)]
     pub connection_account: SessionAccount,

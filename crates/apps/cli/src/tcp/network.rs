@@ -42,6 +42,9 @@ pub struct NetworkArgs {
     /// Most connections at a time [default: 65536, or as many as a load needs]
     #[arg(long, value_name = "N")]
     connections_max: Option<String>,
+    /// Connections whose memory is taken at the start, about 200 bytes each, so that setting them up waits for no page [default: 0]
+    #[arg(long, value_name = "N")]
+    preallocate: Option<String>,
     /// Name of this instance, for `linerate tcp ctl --name`
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
@@ -114,14 +117,24 @@ impl NetworkArgs {
     /// # Errors
     /// What is wrong, and what to write.
     pub fn options(&self, name: &str, connections: usize) -> Result<Options, String> {
-        let most = self.connections_max.as_deref().map(count).transpose();
-        let most = most.map_err(|error| format!("--connections-max: {error}"))?;
+        let number = |option: &str, text: Option<&str>| {
+            text.map(count).transpose().map_err(|error| format!("{option}: {error}"))
+        };
+        let most = number("--connections-max", self.connections_max.as_deref())?;
+        let connections_max = most.map_or(connections, |most| most as usize);
+        let preallocated = number("--preallocate", self.preallocate.as_deref())?.unwrap_or(0);
+        let preallocated_connections = usize::try_from(preallocated).unwrap_or(usize::MAX);
+        if preallocated_connections > connections_max {
+            return Err(format!(
+                "--preallocate {preallocated}: this is more than the {connections_max} connections that there can be; raise --connections-max, or preallocate fewer"
+            ));
+        }
         let quiet = self.quiet;
         Ok(Options {
             name: self.name.clone().unwrap_or_else(|| name.to_owned()),
             folder: None,
             cores: self.pins()?,
-            stack: StackOptions { connections_max: most.map_or(connections, |most| most as usize) },
+            stack: StackOptions { connections_max, preallocated_connections },
             capture: self.capture.clone(),
             on_event: Box::new(move |line| {
                 if !quiet {

@@ -38,7 +38,7 @@ impl Link {
             name: name.into(),
             folder: Some(self.0.path().to_owned()),
             cores: Vec::new(),
-            stack: StackOptions { connections_max: 10_000 },
+            stack: StackOptions { connections_max: 10_000, preallocated_connections: 0 },
             capture: (name == "end2").then(|| self.0.path().join("frames.pcapng")),
             on_event: Box::new(|_| {}),
         }

@@ -20,7 +20,7 @@ use std::collections::VecDeque;
 
 use linerate_ip::{ErrorKind, UdpId, Usual4};
 use linerate_mem::Pool;
-use linerate_slab::{Fifo, Slab, TagTable, Wheel};
+use linerate_slab::{Fifo, PopulateError, Slab, TagTable, Wheel};
 
 use crate::cookie::Cookies;
 use crate::egress::Egress;
@@ -39,6 +39,8 @@ pub(crate) const IS_TIME_WAIT: u32 = 1 << 31;
 /// Least capacity of the timer wheel. Entries of deadlines that moved to an earlier tick stay until theirs, so it needs more entries than
 /// there are blocks.
 const WHEEL_ENTRIES_MIN: usize = 1 << 25;
+/// Short segments that are not acknowledged, and TIME-WAIT records, of preallocated connections, at most.
+const BUSY_MAX: usize = 65_536;
 
 /// Something that the program is to be told when it can be called.
 #[derive(Clone, Copy, Debug)]
@@ -101,7 +103,7 @@ impl Engine {
         let (connections, time_waits) = (config.connections_max, config.time_wait_max);
         let window_shift = (0..14).find(|shift| 65_535 << shift >= config.receive_window_max).unwrap_or(14);
         let egress = Egress::new(&config, pool)?;
-        Ok(Engine {
+        let mut engine = Engine {
             counters: Counters::default(),
             now: Now::default(),
             tcbs: Slab::new(connections)?,
@@ -129,7 +131,29 @@ impl Engine {
             window_shift,
             egress,
             config,
-        })
+        };
+        match engine.config.preallocated_connections {
+            0 => {}
+            connections => {
+                let refused = |source| StackError::Preallocate { connections, source };
+                engine.preallocate(connections).map_err(refused)?;
+            }
+        }
+        Ok(engine)
+    }
+
+    /// Takes the memory of so many connections now: blocks, the table, an entry of the wheel and one more for an earlier deadline, a delayed
+    /// acknowledgment; and of those that begin, send or end at the same time, [`BUSY_MAX`] at most, a short segment and a TIME-WAIT record.
+    fn preallocate(&mut self, connections: usize) -> Result<(), PopulateError> {
+        self.tcbs.populate(connections)?;
+        if self.config.ip.ipv6 {
+            self.pairs.populate(connections)?;
+        }
+        self.table.populate()?;
+        self.wheel.populate(2 * connections)?;
+        self.acks.populate(connections)?;
+        self.send.populate(connections.min(BUSY_MAX))?;
+        self.time_waits.populate(connections.min(BUSY_MAX))
     }
 
     /// Begins a call into the stack.
@@ -356,6 +380,7 @@ fn check(config: &StackConfig) -> Result<(), StackError> {
         false => Err(StackError::Range { what, min, max }),
     };
     in_range("connections_max", config.connections_max, 1, 1 << 28)?;
+    in_range("preallocated_connections", config.preallocated_connections, 0, config.connections_max)?;
     in_range("time_wait_max", config.time_wait_max, 1, 1 << 28)?;
     in_range("output_packets", config.output_packets, 1, 1 << 20)?;
     in_range("batch", config.batch, 1, 64)?;

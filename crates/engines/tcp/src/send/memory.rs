@@ -4,7 +4,7 @@
 //! A chunk that was freed is the first to be used again, because its lines are in the cache. A handle is three bits of size and the
 //! number of the chunk's first line.
 
-use linerate_slab::{Array, ReserveError, Slab};
+use linerate_slab::{Array, PopulateError, ReserveError, Slab};
 
 use super::chunk::{HEADER, Header, LINE, Line, Marks};
 use super::config::SendConfig;
@@ -53,6 +53,15 @@ impl SendMemory {
         let Ok(sizes) = <[Size; 8]>::try_from(sizes) else { unreachable!("eight sizes were made") };
         let recoveries = Slab::new(config.connections_max)?;
         Ok(SendMemory { sizes, lines_used: 0, lines_max, recoveries, config, counters: SendCounters::default() })
+    }
+
+    /// Takes memory for so many of the smallest chunks in advance, at most for the budget.
+    ///
+    /// # Errors
+    /// There is not so much memory.
+    pub fn populate(&mut self, chunks: usize) -> Result<(), PopulateError> {
+        let [smallest, ..] = &mut self.sizes;
+        smallest.lines.populate(chunks)
     }
 
     /// The settings.

@@ -180,7 +180,7 @@ pub(super) fn echo_connections(results: &Results, labels: &Labels) -> Grid {
     if !grid.rows.is_empty() {
         grid.notes = vec![
             "Completed: set up, and closed in order at the end. Per core and bytes: of both ends together, which are in one process; \
-             bytes are told from a million connections on, since those of fewer are lost beside the packets' memory."
+             bytes are told from a million connections on, since those of fewer are lost beside the packets' memory. Linerate takes the memory of its connections before it sets them up."
                 .to_owned(),
         ];
     }

@@ -304,6 +304,7 @@ fn echoes(stack: &str) -> TestResult {
     TestResult::TcpEcho(EchoesFound {
         stack: stack.to_owned(),
         connections: 10_000,
+        preallocated_connections: 10_000,
         connection_account: SessionAccount::new((10_000, 10_000, 9_999), lost).expect("an account"),
         set_up_per_core_second: 900_000.0,
         torn_down_per_core_second: 1_100_000.0,

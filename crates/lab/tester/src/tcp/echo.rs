@@ -19,8 +19,8 @@ pub const PER_ADDRESS: usize = 45_000;
 /// Address and port of the server, and the first address of the client.
 const SERVER: (Ipv4Addr, u16) = (Ipv4Addr::new(198, 18, 128, 1), 7);
 const CLIENT: Ipv4Addr = Ipv4Addr::new(198, 19, 0, 1);
-/// Handshakes, and closing connections, at a time.
-pub(super) const AT_A_TIME: usize = 1024;
+/// Handshakes, and closing connections, at a time: so few that what they need stays in a core's own cache.
+pub(super) const AT_A_TIME: usize = 256;
 /// Bytes on the way at most: more than a stack takes in one round gain nothing.
 pub(super) const WINDOW_MAX: usize = 1024;
 /// Without progress for so long, a part of the test has failed.
@@ -192,7 +192,12 @@ pub fn run(ends: &mut Ends, spec: &EchoSpec<'_>) -> Result<EchoOutcome, PairErro
     let client_ip = ends.ip(true, (CLIENT, (spec.connections / PER_ADDRESS + 1) as u32), random::secret()?);
     let server_ip = ends.ip(false, (SERVER.0, 1), random::secret()?);
     let window = Some(spec.connections.clamp(1, WINDOW_MAX));
-    let shape = Shape { connections_max: spec.connections + SPARE, output_packets: 2 * WINDOW_MAX, window };
+    let shape = Shape {
+        connections_max: spec.connections + SPARE,
+        preallocated_connections: spec.connections,
+        output_packets: 2 * WINDOW_MAX,
+        window,
+    };
     let client = EchoClient::new(spec.connections);
     let mut pair = Pair::new(ends, (client_ip, client), (server_ip, EchoServer), shape, spec.cores)?;
     let result = measure(&mut pair, spec, before);
@@ -223,6 +228,7 @@ fn measure(pair: &mut Echoes, spec: &EchoSpec<'_>, resident_before: usize) -> Re
     let found = EchoesFound {
         stack: EchoStack::Linerate.name().to_owned(),
         connections: spec.connections as u64,
+        preallocated_connections: spec.connections as u64,
         connection_account,
         set_up_per_core_second: each(set_up),
         torn_down_per_core_second: each(torn_down),

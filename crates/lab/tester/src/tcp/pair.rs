@@ -16,6 +16,8 @@ use super::{Ends, PairError};
 pub struct Shape {
     /// Most connections.
     pub connections_max: usize,
+    /// Connections whose memory is taken when the stacks are made.
+    pub preallocated_connections: usize,
     /// Packets of a stack that wait for its port.
     pub output_packets: usize,
     /// Requests on the way at most, if that is known.
@@ -97,6 +99,7 @@ fn worker<A: App>(
     let mut config = StackConfig {
         ip,
         connections_max: shape.connections_max,
+        preallocated_connections: shape.preallocated_connections,
         time_wait_ms: TIME_WAIT_MS,
         secret,
         output_packets: shape.output_packets,

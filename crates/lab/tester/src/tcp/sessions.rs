@@ -115,7 +115,12 @@ fn pair(ends: &mut Ends, spec: &SessionSpec<'_>) -> Result<Sessions, PairError> 
         | SessionLoad::ConnectionLoop(count)
         | SessionLoad::RequestLoop(count) => count as usize,
     };
-    let shape = Shape { connections_max: standing + SPARE, output_packets: OUTPUT_PACKETS, window: None };
+    let shape = Shape {
+        connections_max: standing + SPARE,
+        preallocated_connections: 0,
+        output_packets: OUTPUT_PACKETS,
+        window: None,
+    };
     let range = |first, count: u64| (first, u32::try_from(count).unwrap_or(u32::MAX));
     let client_ip = ends.ip(true, range(flows.source, flows.sources), random::secret()?);
     let server_ip = ends.ip(false, range(flows.destination, flows.destinations), random::secret()?);

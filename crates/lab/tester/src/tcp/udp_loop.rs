@@ -18,7 +18,8 @@ use linerate_testbed::cpu::CpuTimes;
 /// Datagrams on their way: two batches of a stack, so that both ends have one to work on.
 pub const WINDOW: u64 = 128;
 const ENDS: [(Ipv4Addr, u16); 2] = [(Ipv4Addr::new(198, 19, 0, 1), 7), (Ipv4Addr::new(198, 18, 128, 1), 7)];
-const SHAPE: Shape = Shape { connections_max: 64, output_packets: 4 * WINDOW as usize, window: None };
+const SHAPE: Shape =
+    Shape { connections_max: 64, preallocated_connections: 0, output_packets: 4 * WINDOW as usize, window: None };
 
 /// Sends back what arrives.
 struct Returns {

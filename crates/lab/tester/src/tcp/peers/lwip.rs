@@ -131,6 +131,7 @@ fn read(text: &str, spec: &EchoSpec<'_>, cpu: CpuTimes) -> Option<EchoOutcome> {
     let found = EchoesFound {
         stack: EchoStack::Lwip.name().to_owned(),
         connections: spec.connections as u64,
+        preallocated_connections: 0,
         connection_account: account(counts, 0, "").ok()?,
         set_up_per_core_second: each(set_up_ns),
         torn_down_per_core_second: each(closing_ns),

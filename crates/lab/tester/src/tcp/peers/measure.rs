@@ -107,6 +107,7 @@ pub(super) fn measure<C: Client, S: End>(
     let found = EchoesFound {
         stack: stack.name().to_owned(),
         connections: wanted as u64,
+        preallocated_connections: 0,
         connection_account: account(counts, 0, "")?,
         set_up_per_core_second: each(set_up),
         torn_down_per_core_second: each(torn_down),
