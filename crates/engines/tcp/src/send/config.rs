@@ -48,7 +48,7 @@ impl Default for SendConfig {
         SendConfig {
             budget_bytes: 256 << 20,
             buffer_max: 4 << 20,
-            unsent_max: 512 << 10,
+            unsent_max: 128 << 10,
             connections_max: 65_536,
             congestion: Congestion::Cubic,
             initial_window: 10,

@@ -166,7 +166,9 @@ fn after_a_lost_syn_the_window_is_one_segment_and_the_timeout_three_seconds() {
 #[test]
 fn a_timeout_that_was_only_a_delay_is_taken_back() {
     for receiver in [prompt(), ReceiverConfig { timestamps: false, ..prompt() }] {
-        let mut simulation = Simulation::established(quick(), receiver, SendConfig::default());
+        // All is written at once, and more than leaves at once: F-RTO wants new data after the time-out.
+        let config = SendConfig { unsent_max: 512 << 10, ..SendConfig::default() };
+        let mut simulation = Simulation::established(quick(), receiver, config);
         simulation.transfer(200_000);
         let cwnd = simulation.tcb.cwnd;
         // The path gets slower by 500 ms at once.
