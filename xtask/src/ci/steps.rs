@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::num::NonZero;
+use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -17,8 +18,8 @@ use super::{Context, Outcome, Step};
 
 /// In the order in which they run.
 pub const STEPS: &[Step] = &[
-    Step { name: "fmt", about: "the sources are formatted, those of the fuzz targets too", limit_min: 5, run: fmt },
-    Step { name: "tidy", about: "the invariants of ARCHITECTURE.md hold", limit_min: 5, run: tidy },
+    Step { name: "fmt", about: "the sources are formatted, those of the fuzz targets too", limit_min: 2, run: fmt },
+    Step { name: "tidy", about: "the invariants of ARCHITECTURE.md hold", limit_min: 3, run: tidy },
     Step {
         name: "clippy",
         about: "no warnings, of the compiler or of clippy, in any target, fuzz targets included",
@@ -37,6 +38,12 @@ pub const STEPS: &[Step] = &[
         about: "the backend over libdpdk has no warnings and passes its tests, and `ports/all` has none with it",
         limit_min: 5,
         run: dpdk,
+    },
+    Step {
+        name: "freebsd",
+        about: "what there is for FreeBSD compiles without warnings: `pkt-gen`, `bridge`, `send`, `receive` and more over netmap (it is not run)",
+        limit_min: 5,
+        run: freebsd,
     },
     Step {
         name: "doc",
@@ -185,6 +192,9 @@ fn commands_ahead(context: &Context) -> Result<Vec<Command>> {
         build.arg("--no-run");
         builds.extend([port, all, build]);
     }
+    if is_later("freebsd") && why_no_freebsd(context).is_none() {
+        builds.push(freebsd_check(context));
+    }
     builds.append(&mut tests);
     Ok(builds)
 }
@@ -228,6 +238,28 @@ fn dpdk_tests(context: &Context) -> Command {
     let mut command = context.cargo(["test"]);
     command.args(DPDK_PACKAGE);
     command
+}
+
+const FREEBSD: &str = "x86_64-unknown-freebsd";
+
+fn freebsd(context: &Context) -> Result<Outcome> {
+    match why_no_freebsd(context) {
+        Some(why) => Ok(Outcome::Skipped(why)),
+        None => context.outcome_of(&mut freebsd_check(context)),
+    }
+}
+
+/// Whether the standard library of that target is installed, for the compiler that cargo uses in the workspace.
+fn why_no_freebsd(context: &Context) -> Option<String> {
+    let mut libraries = Command::new("rustc");
+    libraries.args(["--print", "target-libdir", "--target", FREEBSD]).current_dir(&context.root);
+    let output = libraries.output().ok().map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    let is_there = output.is_some_and(|folder| !folder.is_empty() && Path::new(&folder).is_dir());
+    (!is_there).then(|| format!("no standard library for FreeBSD; `rustup target add {FREEBSD}` adds it"))
+}
+
+fn freebsd_check(context: &Context) -> Command {
+    context.cargo(["clippy", "--target", FREEBSD, "--package", "linerate", "--locked", "--", "-D", "warnings"])
 }
 
 fn doc(context: &Context) -> Result<Outcome> {

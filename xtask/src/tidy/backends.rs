@@ -15,6 +15,7 @@ const UNAMBIGUOUS: [&str; 5] = ["xdp", "xdplive", "memif", "vhost", "shm"];
 const NAMES_ALLOWED: &[(&str, &str)] = &[
     ("crates/ports/", "each backend has its own name, and ports/all has them all"),
     ("crates/apps/pktgen/src/interface.rs", "the names of netmap's pkt-gen are translated there"),
+    ("crates/apps/console/src/freebsd/attach.rs", "names of switches are netmap's there"),
     ("crates/apps/cli/src/cmd/bench_capture.rs", "the values of --tool are backends"),
     ("crates/lab/experiment/src/", "experiment files say which backends they compare"),
     ("crates/lab/testbed/src/dut/", "the words of experiment files are read there, and become port names"),

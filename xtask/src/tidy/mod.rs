@@ -5,6 +5,7 @@
 //! backends.rs  who names a backend, and puts a port's name together
 //! sources.rs   what a source file may say      (clocks, sockets, unsafe, length, a head)
 //! tree.rs      what any file may say           (paths of a machine, notes to oneself)
+//! systems.rs   where the operating system is asked for
 //! circles.rs   which modules of a crate may name each other
 //! requirements.rs  each requirement of the TCP standards has a test, or a reason
 //! test_programs.rs  no test is forgotten
@@ -18,6 +19,7 @@ mod layers;
 mod lexer;
 mod requirements;
 mod sources;
+mod systems;
 mod test_programs;
 mod tree;
 
@@ -59,6 +61,7 @@ pub fn run(root: &Path) -> Result<bool> {
     let mut complaints = layers::check(&crates);
     for file in &files {
         complaints.extend(tree::check(file));
+        complaints.extend(systems::check(&file.path, &file.text));
         if file.path.ends_with(".rs") {
             complaints.extend(sources::check(&file.path, &file.text));
         }

@@ -1,20 +1,15 @@
 //! Cores that Linerates of this machine use, so that two of them do not choose the same one.
 //!
 //! A process locks a file for each core that it uses (flock(2)), until it ends, however it ends: a lock that a killed process left does not
-//! exist, and the empty files do no harm. They lie where every user may make files, since cores are shared by all. Who holds a lock is in
-//! `/proc/locks`. A folder that cannot be used means that nobody is known to use a core.
+//! exist, and the empty files do no harm. They lie where every user may make files, since cores are shared by all. A folder
+//! that cannot be used means that nobody is known to use a core.
 
 use std::fs::{self, File};
 use std::io;
-use std::os::linux::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// Sticky, writable for all, and gone with the machine: POSIX wants it for shared memory.
-const FOLDER: &str = "/dev/shm";
-
-/// How often the list of locks is read for a holder that it does not name.
-const READINGS_MAX: u32 = 5;
+use crate::holder::{FOLDER, holding_pid};
 
 /// Locks of this process. It keeps its cores until it ends.
 static KEPT: Mutex<Vec<(usize, File)>> = Mutex::new(Vec::new());
@@ -92,27 +87,6 @@ fn holder(file: &File) -> String {
     if command.is_empty() { format!("pid {pid}") } else { format!("pid {pid} ({command})") }
 }
 
-/// The process that holds the lock of a file; none where that cannot be told. The kernel hands out a long list page by page, and a lock that others
-/// let go between two pages moves the next ones up: a line can be missed, so the list is read a few times.
-fn holding_pid(file: &File) -> Option<u32> {
-    let facts = file.metadata().ok()?;
-    let read = |_| holder_in(&fs::read_to_string("/proc/locks").ok()?, facts.st_dev(), facts.st_ino());
-    (0..READINGS_MAX).find_map(read)
-}
-
-/// The process in a line of /proc/locks (proc(5)) like `1: FLOCK  ADVISORY  WRITE 709 00:19:53 0 EOF`. Locks of processes in other
-/// namespaces have no number.
-fn holder_in(locks: &str, device: u64, inode: u64) -> Option<u32> {
-    // As the kernel packs numbers of devices for stat(2).
-    let (major, minor) = ((device >> 8) & 0xfff, device & 0xff | (device >> 12) & 0xf_ff00);
-    let wanted = format!("{major:02x}:{minor:02x}:{inode}");
-    locks.lines().find_map(|line| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let &[_, "FLOCK", _, _, pid, place, ..] = words.as_slice() else { return None };
-        (place == wanted).then(|| pid.parse().ok()).flatten().filter(|pid| *pid > 0)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::{Duration, Instant};
@@ -136,13 +110,5 @@ mod tests {
         }
         // Where nobody can be asked, nobody is known to use it.
         assert!(matches!(Claims::inside(Path::new("/proc/nowhere")).claim(3), Claim::Free(None)));
-    }
-
-    #[test]
-    fn holders_are_read_from_the_kernels_list() {
-        let locks = "1: POSIX  ADVISORY  WRITE 5 00:19:53 0 EOF\n2: FLOCK  ADVISORY  WRITE 709 00:19:53 0 EOF\n\
-                     3: FLOCK  ADVISORY  WRITE 0 00:19:54 0 EOF\n2: -> FLOCK  ADVISORY  WRITE 8 08:01:9 0 EOF\n";
-        assert_eq!(holder_in(locks, 0x19, 53), Some(709));
-        assert_eq!((holder_in(locks, 0x19, 54), holder_in(locks, 0x801, 9), holder_in("", 0, 0)), (None, None, None));
     }
 }

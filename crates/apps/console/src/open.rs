@@ -1,11 +1,12 @@
 //! From port names to open ports on one pool, with notes for whoever reads stderr.
 
 use linerate_mem::Pool;
-use linerate_port::{Device, Direction, OpenError, OpenOptions, Port, PortSpec};
+use linerate_port::{Device, Direction, OpenOptions, Port, PortSpec};
 use linerate_ports::{Opened, PoolPlan, len_max};
-use linerate_switch::vale;
 
 use super::cores::list_of;
+
+pub use crate::attach::attached;
 
 /// Takes port names apart. Names of the form `valeS:P` are attached to their switch, so each is to be opened once.
 ///
@@ -17,15 +18,6 @@ pub fn specs(names: &[String]) -> Result<Vec<PortSpec>, String> {
         name.parse::<PortSpec>().map_err(|error| error.to_string())
     };
     names.iter().map(spec).collect()
-}
-
-/// The port that a name stands for: `valeS:P` becomes a memif port of the switch valeS, which is started if need be.
-///
-/// # Errors
-/// The switch cannot be had, or the port is in use.
-pub fn attached(name: &str) -> Result<String, OpenError> {
-    let program = std::env::current_exe().unwrap_or_else(|_| "linerate".into());
-    vale::resolve(name, &program)
 }
 
 /// Bursts of a thread, of [`BURST`] packets each, that may wait beside its rings.

@@ -12,6 +12,7 @@
 
 pub mod document;
 pub mod keys;
+#[cfg_attr(target_os = "freebsd", path = "freebsd/neighbours.rs")]
 pub mod neighbours;
 pub mod prepare;
 pub mod progress;

@@ -31,6 +31,8 @@ mod depot;
 mod four_words;
 mod frags;
 mod ownership;
+#[cfg_attr(target_os = "freebsd", path = "freebsd/pages.rs")]
+mod pages;
 mod pool;
 mod prefetch;
 mod region;

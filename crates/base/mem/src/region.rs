@@ -5,7 +5,7 @@ use std::any::Any;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 
-use crate::Slot;
+use crate::{Slot, pages};
 
 /// Why a region could not be mapped.
 #[derive(Debug, thiserror::Error)]
@@ -57,17 +57,12 @@ unsafe impl Send for Region {}
 // SAFETY: as above; the region itself hands out nothing but numbers and, to owners of slots, their own frames.
 unsafe impl Sync for Region {}
 
-const HUGE_PAGE: usize = 2 << 20;
-
 impl Region {
     /// Maps and touches the memory, so that no page fault happens later on the packet path.
     pub fn map(frames: usize, frame_size: usize) -> Result<Region, MapError> {
         check_shape(frames, frame_size)?;
         let bytes = (frames * frame_size).next_multiple_of(4096);
-        let (base, bytes, huge) = match map_pages(bytes.next_multiple_of(HUGE_PAGE), libc::MAP_HUGETLB) {
-            Ok(base) => (base, bytes.next_multiple_of(HUGE_PAGE), true),
-            Err(_) => (map_pages(bytes, 0).map_err(|source| MapError::Map { bytes, source })?, bytes, false),
-        };
+        let (base, bytes, huge) = pages::map_frames(bytes).map_err(|source| MapError::Map { bytes, source })?;
         let frame_shift = frame_size.trailing_zeros();
         Ok(Region { base, bytes, frame_shift, frames: frames as u32, huge, mapped: true, companion: None })
     }
@@ -97,7 +92,7 @@ impl Region {
         if base == libc::MAP_FAILED {
             return Err(refused(std::io::Error::last_os_error()));
         }
-        touch(base, bytes);
+        pages::touch_shared(base, bytes);
         let base =
             NonNull::new(base.cast()).ok_or_else(|| refused(std::io::Error::other("mmap returned address 0")))?;
         let (frame_shift, companion) = (frame_size.trailing_zeros(), Some(companion));
@@ -235,32 +230,5 @@ fn check_shared(memory: BorrowedFd<'_>, offset: usize, bytes: usize) -> Result<(
     match end {
         Some(end) if known && status.st_size >= end => Ok(()),
         _ => untrusted("it is smaller"),
-    }
-}
-
-fn map_pages(bytes: usize, flags: i32) -> std::io::Result<NonNull<u8>> {
-    if cfg!(miri) && flags != 0 {
-        return Err(std::io::Error::other("the interpreter has no huge pages"));
-    }
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | flags;
-    // SAFETY: a fresh anonymous mapping at an address of the kernel's choice; touches no existing memory.
-    let base = unsafe { libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
-    if base == libc::MAP_FAILED {
-        return Err(std::io::Error::last_os_error());
-    }
-    touch(base, bytes);
-    NonNull::new(base.cast()).ok_or_else(|| std::io::Error::other("mmap returned address 0"))
-}
-
-/// Asks for transparent huge pages, then for all pages at once. Both are wishes: a kernel that refuses them faults the pages
-/// in one by one instead.
-fn touch(base: *mut libc::c_void, bytes: usize) {
-    if cfg!(miri) {
-        return;
-    }
-    // SAFETY: the range is the mapping that was just made, and madvise with these values changes no contents.
-    unsafe {
-        libc::madvise(base, bytes, libc::MADV_HUGEPAGE);
-        libc::madvise(base, bytes, libc::MADV_POPULATE_WRITE);
     }
 }

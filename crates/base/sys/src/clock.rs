@@ -5,6 +5,8 @@
 //! kernel and here can be subtracted. (Sockets timestamp packets with `CLOCK_REALTIME`; their ports convert.)
 #![allow(unsafe_code)]
 
+pub use crate::slack::sleep_exactly;
+
 /// Nanoseconds of `CLOCK_MONOTONIC`.
 #[inline]
 pub fn now_ns() -> u64 {
@@ -71,13 +73,6 @@ pub fn sleep_until_ns(deadline_ns: u64) {
     unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &deadline, std::ptr::null_mut()) };
 }
 
-/// Makes the sleeps of the calling thread end on time: its timer slack (PR_SET_TIMERSLACK, prctl(2)) becomes 1 ns instead of
-/// the usual 50 us, by which the kernel may delay a wake-up to join it with others.
-pub fn sleep_exactly() {
-    // SAFETY: takes a number, touches no memory; it cannot fail with these arguments.
-    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong, 0, 0, 0) };
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -113,12 +108,5 @@ mod tests {
         assert!(ahead_ns(&always_away).abs_diff(1_000_000) <= 1_000, "the closest one");
         let now_ns = now_ns();
         assert!(realtime_ns() - now_ns >= realtime_ahead_ns() - 1_000_000_000);
-    }
-
-    #[test]
-    fn slack_is_set_for_this_thread() {
-        sleep_exactly();
-        // SAFETY: takes no argument and touches no memory.
-        assert_eq!(unsafe { libc::prctl(libc::PR_GET_TIMERSLACK, 0, 0, 0, 0) }, 1);
     }
 }

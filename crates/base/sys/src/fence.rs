@@ -7,14 +7,11 @@
 //! sender    store a packet       light fence     is the flag set?         sees the flag, or
 //! sleeper   set the flag         heavy fence     is there a packet?       sees the packet
 //! ```
-#![allow(unsafe_code)]
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering, compiler_fence, fence};
 
-/// linux/membarrier.h; since Linux 4.14.
-const MEMBARRIER_CMD_PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
-const MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
+use crate::membarrier::{of_all_threads, register};
 
 /// The heavy fence is one of all threads of this process. Written by [`prepare`] alone.
 static IS_OF_ALL: AtomicBool = AtomicBool::new(false);
@@ -24,9 +21,7 @@ pub fn prepare() {
     static ASKED: Once = Once::new();
     ASKED.call_once(|| {
         // An interpreter does not know the call.
-        let is_there = !cfg!(miri)
-            && membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)
-            && membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+        let is_there = !cfg!(miri) && register() && of_all_threads();
         IS_OF_ALL.store(is_there, Ordering::SeqCst);
     });
 }
@@ -40,12 +35,7 @@ pub fn light() {
 /// The fence that is passed seldom. False if it did not work, so that what the other thread stores may not be seen.
 pub fn heavy() -> bool {
     fence(Ordering::SeqCst);
-    !IS_OF_ALL.load(Ordering::Relaxed) || membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)
-}
-
-fn membarrier(command: libc::c_int) -> bool {
-    // SAFETY: the call takes numbers and touches no memory of the caller.
-    unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
+    !IS_OF_ALL.load(Ordering::Relaxed) || of_all_threads()
 }
 
 #[cfg(test)]

@@ -5,13 +5,13 @@
 #![allow(unsafe_code)]
 
 use crate::checked;
+use crate::interfaces::{all_addresses, check_name};
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// Longest interface name, without the terminator (`IFNAMSIZ - 1`, linux/if.h).
-pub const NAME_LEN_MAX: usize = libc::IFNAMSIZ - 1;
+pub use crate::interfaces::{NAME_LEN_MAX, Presence, addresses, names};
 
 /// An interface of one network namespace.
 #[derive(Debug)]
@@ -219,17 +219,6 @@ impl Netdev {
     }
 }
 
-/// What became of an interface.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Presence {
-    /// There, and administratively up.
-    Up,
-    /// There, and set down.
-    Down,
-    /// Deleted, renamed or moved to another namespace.
-    Gone,
-}
-
 /// linux/sockios.h; not in libc for every target.
 const SIOCETHTOOL: libc::c_ulong = 0x8946;
 
@@ -239,41 +228,6 @@ const SIOCETHTOOL: libc::c_ulong = 0x8946;
 /// As [`Netdev::open`].
 pub fn index_of(name: &str) -> io::Result<u32> {
     Netdev::open(name)?.index()
-}
-
-/// The names of all interfaces in the calling thread's namespace, in the order of their indices.
-///
-/// # Errors
-/// When the kernel cannot be asked (no memory, no descriptors).
-pub fn names() -> io::Result<Vec<String>> {
-    // SAFETY: no arguments; the result is null or an array that ends in an entry with index 0.
-    let list = unsafe { libc::if_nameindex() };
-    if list.is_null() {
-        return Err(io::Error::last_os_error());
-    }
-    let mut names = Vec::new();
-    let mut entry = list;
-    // SAFETY: `entry` stays inside the array, whose last entry ends the loop.
-    while unsafe { (*entry).if_index } != 0 {
-        // SAFETY: the name of an entry before the last is a terminated string that lives as long as the array.
-        let name = unsafe { std::ffi::CStr::from_ptr((*entry).if_name) };
-        names.push(name.to_string_lossy().into_owned());
-        // SAFETY: this entry is not the last one.
-        entry = unsafe { entry.add(1) };
-    }
-    // SAFETY: `list` came from if_nameindex and is not used any more.
-    unsafe { libc::if_freenameindex(list) };
-    Ok(names)
-}
-
-/// The IP addresses of interface `name` in the calling thread's namespace; those of link scope, which the kernel gives to
-/// every interface, are left out.
-///
-/// # Errors
-/// When the kernel cannot be asked.
-pub fn addresses(name: &str) -> io::Result<Vec<IpAddr>> {
-    let all = all_addresses()?.into_iter().filter(|(of, address)| of == name && !is_link_local(address));
-    Ok(all.map(|(_, address)| address).collect())
 }
 
 /// The interface of the calling thread's namespace that has `address`; `None` if this host does not own it. A stack of its own must not
@@ -286,63 +240,6 @@ pub fn owner_of(address: IpAddr) -> io::Result<Option<String>> {
         return Ok(Some("lo".into()));
     }
     Ok(all_addresses()?.into_iter().find(|(_, found)| *found == address).map(|(name, _)| name))
-}
-
-/// The addresses of all interfaces in the calling thread's namespace, each with its interface.
-fn all_addresses() -> io::Result<Vec<(String, IpAddr)>> {
-    let mut list = std::ptr::null_mut();
-    // SAFETY: `list` is a valid place for the result.
-    checked(unsafe { libc::getifaddrs(&mut list) })?;
-    let mut addresses = Vec::new();
-    let mut entry = list;
-    // SAFETY: `entry` is null or an entry of the list, which lives until freeifaddrs.
-    while let Some(found) = unsafe { entry.as_ref() } {
-        // SAFETY: the name is a terminated string that lives as long as the list.
-        let name = unsafe { std::ffi::CStr::from_ptr(found.ifa_name) }.to_string_lossy().into_owned();
-        // SAFETY: the address is null or as the list's maker filled it.
-        let address = unsafe { ip_address(found.ifa_addr) };
-        addresses.extend(address.map(|address| (name, address)));
-        entry = found.ifa_next;
-    }
-    // SAFETY: `list` came from getifaddrs and is not used any more.
-    unsafe { libc::freeifaddrs(list) };
-    Ok(addresses)
-}
-
-/// # Safety
-/// `address` is null or points to a socket address that is as long as its family demands.
-unsafe fn ip_address(address: *const libc::sockaddr) -> Option<IpAddr> {
-    // SAFETY: null or valid by the caller's word.
-    let family = i32::from(unsafe { address.as_ref() }?.sa_family);
-    match family {
-        libc::AF_INET => {
-            // SAFETY: the family says what the structure is.
-            let address = unsafe { &*address.cast::<libc::sockaddr_in>() };
-            Some(IpAddr::from(u32::from_be(address.sin_addr.s_addr).to_be_bytes()))
-        }
-        libc::AF_INET6 => {
-            // SAFETY: as above.
-            let address = unsafe { &*address.cast::<libc::sockaddr_in6>() };
-            Some(IpAddr::from(address.sin6_addr.s6_addr))
-        }
-        _ => None,
-    }
-}
-
-fn is_link_local(address: &IpAddr) -> bool {
-    match address {
-        IpAddr::V4(address) => address.is_link_local(),
-        IpAddr::V6(address) => address.is_unicast_link_local(),
-    }
-}
-
-fn check_name(name: &str) -> io::Result<()> {
-    let forbidden = |c: char| c == '/' || c == ':' || c == '\0' || c.is_whitespace();
-    if name.is_empty() || name.len() > NAME_LEN_MAX || name.contains(forbidden) {
-        let text = format!("`{name}` is not an interface name (1 to {NAME_LEN_MAX} bytes)");
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
-    }
-    Ok(())
 }
 
 fn no_such_device(name: &str, error: io::Error) -> io::Error {

@@ -1,7 +1,8 @@
 //! Capture filters: libpcap's compiler where it is installed, else the subset of `linerate_filter`.
 
 use linerate_filter::{Program, SUBSET, Tags};
-use linerate_port_pcap::{FilterError, compile, compile_for};
+
+use crate::libpcap::by_libpcap;
 
 /// Who made a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,15 +35,13 @@ pub fn compile_filter(
     if expression.split(|letter: char| !letter.is_ascii_alphanumeric()).any(|word| word == "protochain") {
         return by_subset(expression, place, snaplen).map_err(|error| format!("{error} (protochain is compiled here)"));
     }
-    let made = match place {
-        // Only tags are beside the packet, so only `vlan` asks for more than bytes.
-        FilterPlace::Socket(interface) if expression.contains("vlan") => compile_for(interface, expression, snaplen),
-        _ => compile(expression, snaplen),
+    let interface = match place {
+        FilterPlace::Socket(interface) => Some(interface),
+        FilterPlace::WholePackets => None,
     };
-    match made {
-        Ok(program) => Ok((program, FilterCompiler::Libpcap)),
-        Err(FilterError::Refused(why)) => Err(format!("filter `{expression}`: {why}")),
-        Err(FilterError::NoLibrary(_)) => by_subset(expression, place, snaplen),
+    match by_libpcap(expression, interface, snaplen) {
+        Some(made) => made.map(|program| (program, FilterCompiler::Libpcap)),
+        None => by_subset(expression, place, snaplen),
     }
 }
 

@@ -6,9 +6,10 @@ use linerate_sys::netdev::{self, Netdev};
 use linerate_sys::rss::Rss;
 use linerate_sys::timestamping::Timestamping;
 
-use crate::backend::{ENTRIES, Entry, Unusable};
 use crate::choose::{Facts, candidates};
+use crate::entry::{Entry, Unusable};
 use crate::open::open_with;
+use crate::table::ENTRIES;
 
 /// A network interface.
 #[derive(Clone, Debug, PartialEq, Eq)]

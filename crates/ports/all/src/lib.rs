@@ -13,32 +13,46 @@
 //! tell what there is on this machine and, for what cannot be used, why not and what to do.
 //!
 //! ```text
-//! backend.rs     the table of backends            choose.rs      the backend of a bare interface
-//! open.rs        spec -> device                   interfaces.rs  what each interface can be opened with
-//! pool.rs        memory for ports                 merged.rs      several queue pairs as one port
-//! filter.rs      capture filters, by libpcap or without it
+//! backend.rs     what is known of a backend       choose.rs      the backend of a bare interface
+//! table.rs       the table (entry.rs: a row)          interfaces.rs  what each interface can be opened with
+//! open.rs        spec -> device                   merged.rs      several queue pairs as one port
+//! pool.rs        memory for ports                 filter.rs      capture filters, by libpcap or without it
+//! freebsd/       those of them that differ there
 //! ```
 #![forbid(unsafe_code)]
 
 mod backend;
+#[cfg_attr(target_os = "freebsd", path = "freebsd/choose.rs")]
 mod choose;
+mod entry;
 mod filter;
+#[cfg(target_os = "linux")]
 mod interfaces;
+#[cfg_attr(target_os = "freebsd", path = "freebsd/libpcap.rs")]
+mod libpcap;
 mod merged;
 mod open;
+#[cfg(target_os = "linux")]
+mod pci;
 mod pool;
+#[cfg_attr(target_os = "freebsd", path = "freebsd/table.rs")]
+mod table;
 
 /// Rings whose packets are looked at where they lie.
+#[cfg(target_os = "linux")]
 pub mod capture {
     pub use linerate_port_packet::{CaptureOptions, RingCapture, RingCounters, RingPacket, Spread};
 }
 
 pub use backend::{
-    Access, Backend, Unusable, access, far_side, file, has_netmap, has_pci_cards, is_packet_socket, list, memif,
-    offloads, pci_card, shm, spreads_by_device,
+    Backend, access, far_side, file, has_netmap, is_packet_socket, list, memif, offloads, shm, spreads_by_device,
 };
+pub use entry::{Access, Unusable};
 pub use filter::{FilterCompiler, FilterPlace, compile_filter};
+#[cfg(target_os = "linux")]
 pub use interfaces::{Interface, interfaces};
 pub use merged::{divide, merge, share_out};
 pub use open::{Opened, open, open_device, parse, pipe};
+#[cfg(target_os = "linux")]
+pub use pci::{has_pci_cards, pci_card};
 pub use pool::{FRAME_LEN_MAX, HEADERS, PoolPlan, frame_bytes, len_max, pool, pool_config, pools};

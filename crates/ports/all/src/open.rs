@@ -4,7 +4,8 @@ use linerate_impair::Impairments;
 use linerate_mem::Pool;
 use linerate_port::{Device, Direction, OpenError, OpenOptions, Port, PortSpec, SpecError};
 
-use crate::backend::{Entry, Unusable, find, lines};
+use crate::backend::{find, lines};
+use crate::entry::{Entry, Unusable};
 use crate::{choose, merged};
 
 /// An open device.

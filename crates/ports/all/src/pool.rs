@@ -6,7 +6,8 @@ use linerate_mem::{Pool, PoolConfig};
 use linerate_port::{Direction, OpenError, OpenOptions, PortSpec};
 use linerate_sys::netdev::Netdev;
 
-use crate::backend::{MakePool, of};
+use crate::backend::of;
+use crate::entry::MakePool;
 use crate::open::impaired;
 
 /// Bytes of an Ethernet header and of three VLAN tags, which come on top of an MTU: two that a host sends, and one that a switch

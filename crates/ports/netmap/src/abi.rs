@@ -1,7 +1,7 @@
 //! What is agreed with the kernel module: the requests of `NIOCCTRL`, and the layout of the shared area.
 //!
-//! From `sys/net/netmap.h` and `sys/net/netmap_user.h` of netmap, `NETMAP_API` 14. Written by hand; the tests below hold sizes and
-//! offsets as a C compiler lays them out for 64-bit Linux.
+//! From `sys/net/netmap.h` and `sys/net/netmap_user.h` of netmap, `NETMAP_API` 14. Written by hand; the assertions below hold sizes and
+//! offsets as a C compiler lays them out for 64-bit Linux and FreeBSD, which differ in the numbers of requests without an argument alone.
 //!
 //! ```text
 //! area    | interface header ... | ring headers, each with its slots ... | buffers 0, 1, 2 ...      (one mapping)
@@ -20,9 +20,9 @@ pub(crate) const NAME_BYTES: usize = 64;
 
 /// `NIOCCTRL`: `_IOWR('i', 151, struct nmreq_header)`.
 pub(crate) const CONTROL: libc::c_ulong = 0xc000_0000 | (size_of::<Header>() as libc::c_ulong) << 16 | ioctl(151);
-/// `NIOCTXSYNC`: `_IO('i', 148)`.
+/// `NIOCTXSYNC`: `_IO('i', 148)`, without what a system adds to requests that have no argument.
 pub(crate) const TX_SYNC: libc::c_ulong = ioctl(148);
-/// `NIOCRXSYNC`: `_IO('i', 149)`.
+/// `NIOCRXSYNC`: `_IO('i', 149)`, without that.
 pub(crate) const RX_SYNC: libc::c_ulong = ioctl(149);
 
 const fn ioctl(number: u8) -> libc::c_ulong {
@@ -182,32 +182,23 @@ impl SlotWord {
     }
 }
 
+// As a C compiler has them, on both systems.
+const _: () = {
+    use std::mem::offset_of;
+    assert!(size_of::<Header>() == 88 && offset_of!(Header, name) == 8);
+    assert!(offset_of!(Header, options) == 72 && offset_of!(Header, body) == 80);
+    assert!(
+        size_of::<Register>() == 56 && offset_of!(Register, tx_slots) == 16 && offset_of!(Register, tx_rings) == 24
+    );
+    assert!(offset_of!(Register, memory) == 32 && offset_of!(Register, ring) == 34 && offset_of!(Register, mode) == 36);
+    assert!(offset_of!(Register, extra_buffers) == 40 && offset_of!(Register, flags) == 48);
+    assert!(size_of::<PoolsInfo>() == 64 && offset_of!(PoolsInfo, buffers_offset) == 48);
+    assert!(CONTROL == 0xc058_6997 && TX_SYNC == 0x6994 && RX_SYNC == 0x6995);
+};
+
 #[cfg(test)]
 mod tests {
-    use std::mem::offset_of;
-
     use super::*;
-
-    #[test]
-    fn requests_are_laid_out_as_in_netmap_h() {
-        assert_eq!((size_of::<Header>(), offset_of!(Header, name), offset_of!(Header, options)), (88, 8, 72));
-        assert_eq!(offset_of!(Header, body), 80);
-        assert_eq!(
-            (size_of::<Register>(), offset_of!(Register, tx_slots), offset_of!(Register, tx_rings)),
-            (56, 16, 24)
-        );
-        assert_eq!(
-            (offset_of!(Register, memory), offset_of!(Register, ring), offset_of!(Register, mode)),
-            (32, 34, 36)
-        );
-        assert_eq!((offset_of!(Register, extra_buffers), offset_of!(Register, flags)), (40, 48));
-        assert_eq!((size_of::<PoolsInfo>(), offset_of!(PoolsInfo, buffers_offset)), (64, 48));
-    }
-
-    #[test]
-    fn numbers_of_requests_are_those_of_the_kernel() {
-        assert_eq!((CONTROL, TX_SYNC, RX_SYNC), (0xc058_6997, 0x6994, 0x6995));
-    }
 
     #[test]
     fn slots_are_bytes_in_their_order() {

@@ -15,7 +15,7 @@ use crate::name::{Kind, PortName, Rings};
 use crate::port::{FRAGS_MAX, Held, NetmapPort};
 use crate::receive::Receiver;
 use crate::ring::{Ring, Taker};
-use crate::sys::{Area, Control, RingMemory};
+use crate::sys::{Area, BUFFERS_SETTING, Control, INSTALL, RingMemory};
 use crate::transmit::Sender;
 
 /// Bytes of an Ethernet header, and of a VLAN tag.
@@ -383,7 +383,7 @@ pub(crate) fn refused(spec: &PortSpec, name: &PortName, error: &io::Error) -> Op
         ),
         Some(libc::ENOMEM) => refuse(
             "netmap has no memory left for its rings and buffers".into(),
-            "close other ports, ask for fewer slots or rings, or raise buf_num in /sys/module/netmap/parameters",
+            &format!("close other ports, ask for fewer slots or rings, or raise {BUFFERS_SETTING}"),
         ),
         Some(libc::EOPNOTSUPP) => refuse(
             "this netmap was built without what the name asks for (VALE, pipes, monitors)".into(),
@@ -399,10 +399,9 @@ pub(crate) fn refused(spec: &PortSpec, name: &PortName, error: &io::Error) -> Op
 /// Why this process cannot use netmap.
 pub(crate) fn missing(spec: &dyn std::fmt::Display, error: &io::Error) -> OpenError {
     let (cause, hint) = match error.kind() {
-        io::ErrorKind::NotFound => (
-            format!("this kernel has no netmap ({} is missing)", abi::DEVICE),
-            "load its module: `modprobe netmap`; docs/netmap.md says how to build it".to_string(),
-        ),
+        io::ErrorKind::NotFound => {
+            (format!("this kernel has no netmap ({} is missing)", abi::DEVICE), INSTALL.to_string())
+        }
         io::ErrorKind::PermissionDenied => {
             (format!("{} may not be opened", abi::DEVICE), format!("run as root, or `chmod` {}", abi::DEVICE))
         }

@@ -7,7 +7,7 @@ use linerate_port::{OpenError, PortSpec};
 
 use crate::name::Kind;
 use crate::open::{Request, missing, refused};
-use crate::sys::{Control, ExtraBuffers};
+use crate::sys::{BUFFER_SIZE_SETTING, BUFFERS_SETTING, Control, ExtraBuffers};
 
 /// With fewer extra buffers than this a port would stand still: a batch waits here, another one there.
 const BUFFERS_MIN: usize = 512;
@@ -42,15 +42,11 @@ pub fn pool(spec: &PortSpec, config: PoolConfig) -> Result<Pool, OpenError> {
     if numbers.len() < BUFFERS_MIN.min(config.frames) {
         let cause = format!("netmap has {} buffers left in memory area {memory}, too few", numbers.len());
         extra.give_back(&numbers);
-        return Err(OpenError::new(
-            spec,
-            cause,
-            "raise buf_num in /sys/module/netmap/parameters, or leave out zerocopy",
-        ));
+        return Err(OpenError::new(spec, cause, format!("raise {BUFFERS_SETTING}, or leave out zerocopy")));
     }
     let pool = extra.pool(&numbers).ok_or_else(|| {
         let cause = "netmap's buffers are not of a size that frames have (a power of two from 512 to 32,768 bytes)";
-        OpenError::new(spec, cause, "set buf_size in /sys/module/netmap/parameters, or leave out zerocopy")
+        OpenError::new(spec, cause, format!("set {BUFFER_SIZE_SETTING}, or leave out zerocopy"))
     })?;
     pools.push((memory, pool.downgrade()));
     Ok(pool)

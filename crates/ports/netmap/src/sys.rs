@@ -3,15 +3,20 @@
 
 mod area;
 mod extra;
+#[cfg_attr(target_os = "freebsd", path = "sys/freebsd.rs")]
+#[cfg_attr(not(target_os = "freebsd"), path = "sys/linux.rs")]
+mod system;
 
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use crate::abi::{self, Header, NAME_BYTES, PoolsInfo, Register};
+use system::IOC_VOID;
 
 pub(crate) use area::{Area, RingMemory};
 pub(crate) use extra::ExtraBuffers;
+pub(crate) use system::{BUFFER_SIZE_SETTING, BUFFERS_SETTING, INSTALL, let_wakers_finish};
 
 /// A descriptor of `/dev/netmap`, which is bound to rings by [`Control::register`] once.
 #[derive(Debug)]
@@ -55,33 +60,20 @@ impl Control {
     #[inline]
     pub(crate) fn sync_transmit(&self) -> io::Result<()> {
         // SAFETY: the request has no argument.
-        check(unsafe { libc::ioctl(self.file.as_raw_fd(), abi::TX_SYNC as _, 0) })
+        check(unsafe { libc::ioctl(self.file.as_raw_fd(), (IOC_VOID | abi::TX_SYNC) as _, 0) })
     }
 
     /// Gives back what was read in the receive rings, and learns what has arrived.
     #[inline]
     pub(crate) fn sync_receive(&self) -> io::Result<()> {
         // SAFETY: the request has no argument.
-        check(unsafe { libc::ioctl(self.file.as_raw_fd(), abi::RX_SYNC as _, 0) })
+        check(unsafe { libc::ioctl(self.file.as_raw_fd(), (IOC_VOID | abi::RX_SYNC) as _, 0) })
     }
 }
 
 impl AsFd for Control {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
-    }
-}
-
-/// Makes the calling thread one of those that wait for the turn of the thread that wakes them, instead of taking its core away at once
-/// (SCHED_BATCH, sched(7)), unless it is in another class than ordinary threads already. It then finds more to do. Nothing happens if the
-/// kernel refuses.
-pub(crate) fn let_wakers_finish() {
-    let parameters = libc::sched_param { sched_priority: 0 };
-    // SAFETY: the calls take numbers, and parameters that live as long as the call.
-    unsafe {
-        if libc::sched_getscheduler(0) == libc::SCHED_OTHER {
-            libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const parameters);
-        }
     }
 }
 
