@@ -62,7 +62,8 @@ pub struct Ended<P: Reports> {
     pub port_lost: bool,
 }
 
-/// Starts a program: opens its port and its control socket, waits for its addresses, looks names up, and calls `Program::start`.
+/// Starts a program: opens its port and its control socket, waits for its addresses, looks names up, and calls `Program::start`; of one that
+/// only listens, before it waits.
 ///
 /// # Errors
 /// A part of the configuration is wrong, the port cannot be opened, an instance of that name is running, a name has no
@@ -144,9 +145,16 @@ pub(crate) fn start_run_by<P: Reports>(
     let instance = linerate_control::start(setup, configure)?;
     let mut running = Running { instance, names: BTreeMap::new() };
     let views = running.views();
+    // An address that DHCP is to give cannot be listened on before it has come.
+    let begins_first = P::ONLY_LISTENS && !network.dhcp;
+    if begins_first {
+        views.iter().try_for_each(begin)?;
+    }
     let mut ready = views.iter().map(|view| ready::wait(view, network)).collect::<Result<Vec<_>, _>>()?;
     running.names = names::look_up(&views, network, ready.swap_remove(0), secret()?)?;
-    views.iter().try_for_each(begin)?;
+    if !begins_first {
+        views.iter().try_for_each(begin)?;
+    }
     Ok(running)
 }
 
@@ -203,6 +211,8 @@ fn check_addresses(network: &NetworkConfig) -> Result<(), StartError> {
 
 // A load generator is judged by its time on the core, in whatever its program is wrapped.
 const _: () = assert!(<MaybeTls<Client> as Reports>::SAVES_CPU && !<MaybeTls<AnyServer> as Reports>::SAVES_CPU);
+// And servers listen before their addresses are told of.
+const _: () = assert!(<MaybeTls<AnyServer> as Reports>::ONLY_LISTENS && !<MaybeTls<Client> as Reports>::ONLY_LISTENS);
 
 /// The kernel takes a few microseconds for each packet of an interface, so a worker that spins or naps between them burns most of the time that a
 /// load is measured by. Over memory a packet may follow within a microsecond.

@@ -2,6 +2,7 @@
 
 mod cores;
 mod link;
+mod listening;
 mod names;
 mod sockets;
 mod tls;

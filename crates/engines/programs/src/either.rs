@@ -88,6 +88,7 @@ impl<A: Reports, B: Reports<Document = A::Document, Reading = A::Reading>> Repor
     type Reading = A::Reading;
     const SCHEMA: &'static str = A::SCHEMA;
     const SAVES_CPU: bool = A::SAVES_CPU && B::SAVES_CPU;
+    const ONLY_LISTENS: bool = A::ONLY_LISTENS && B::ONLY_LISTENS;
 
     fn reading(&self, now_ns: u64) -> A::Reading {
         both!(self, program => program.reading(now_ns))

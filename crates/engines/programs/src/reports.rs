@@ -15,6 +15,9 @@ pub trait Reports: Program + Send + 'static {
     const SCHEMA: &'static str;
     /// Its time on the core counts for more than the last microseconds of its answers: over an interface it sleeps until packets come.
     const SAVES_CPU: bool;
+    /// It only waits for others. It is started before its addresses are known to be nobody else's, so that whoever hears of an address first
+    /// finds somebody listening there.
+    const ONLY_LISTENS: bool = false;
 
     /// What it did until `now_ns`.
     fn reading(&self, now_ns: u64) -> Self::Reading;

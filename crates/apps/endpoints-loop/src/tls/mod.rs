@@ -285,6 +285,7 @@ impl<P: Reports> Reports for Tls<P> {
     type Reading = P::Reading;
     const SCHEMA: &'static str = P::SCHEMA;
     const SAVES_CPU: bool = P::SAVES_CPU;
+    const ONLY_LISTENS: bool = P::ONLY_LISTENS;
 
     fn reading(&self, now_ns: u64) -> P::Reading {
         self.program.reading(now_ns)

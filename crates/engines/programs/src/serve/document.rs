@@ -30,6 +30,7 @@ macro_rules! reports {
             type Reading = Served;
             const SCHEMA: &'static str = SERVE_SCHEMA;
             const SAVES_CPU: bool = false;
+            const ONLY_LISTENS: bool = true;
 
             fn reading(&self, _: u64) -> Served {
                 self.served()
