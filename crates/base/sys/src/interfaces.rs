@@ -5,20 +5,6 @@ use crate::checked;
 use std::io;
 use std::net::IpAddr;
 
-/// Longest interface name, without the terminator (`IFNAMSIZ - 1`, net/if.h).
-pub const NAME_LEN_MAX: usize = libc::IFNAMSIZ - 1;
-
-/// What became of an interface.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Presence {
-    /// There, and administratively up.
-    Up,
-    /// There, and set down.
-    Down,
-    /// Deleted, renamed or moved to another namespace.
-    Gone,
-}
-
 /// The names of all interfaces in the calling thread's namespace, in the order of their indices.
 ///
 /// # Errors
@@ -100,14 +86,4 @@ fn is_link_local(address: &IpAddr) -> bool {
         IpAddr::V4(address) => address.is_link_local(),
         IpAddr::V6(address) => address.is_unicast_link_local(),
     }
-}
-
-/// Refuses what cannot be the name of an interface.
-pub(crate) fn check_name(name: &str) -> io::Result<()> {
-    let forbidden = |c: char| c == '/' || c == ':' || c == '\0' || c.is_whitespace();
-    if name.is_empty() || name.len() > NAME_LEN_MAX || name.contains(forbidden) {
-        let text = format!("`{name}` is not an interface name (1 to {NAME_LEN_MAX} bytes)");
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
-    }
-    Ok(())
 }

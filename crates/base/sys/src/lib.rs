@@ -20,6 +20,7 @@ pub mod fence;
 pub mod folder_lock;
 #[cfg(target_os = "linux")]
 pub mod held;
+mod interface;
 mod interfaces;
 #[cfg_attr(target_os = "freebsd", path = "freebsd/membarrier.rs")]
 mod membarrier;

@@ -4,52 +4,21 @@
 //! namespace from any thread. Driver statistics, offloads and rings are in [`crate::ethtool`].
 #![allow(unsafe_code)]
 
-use crate::checked;
-use crate::interfaces::{all_addresses, check_name};
+use crate::interfaces::all_addresses;
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-pub use crate::interfaces::{NAME_LEN_MAX, Presence, addresses, names};
-
-/// An interface of one network namespace.
-#[derive(Debug)]
-pub struct Netdev {
-    socket: OwnedFd,
-    name: String,
-}
+pub use crate::interface::{NAME_LEN_MAX, Netdev, Presence};
+pub use crate::interfaces::{addresses, names};
 
 impl Netdev {
-    /// The interface `name` in the calling thread's namespace.
-    ///
-    /// # Errors
-    /// `NotFound` when there is no such interface, `InvalidInput` when it cannot be a name.
-    pub fn open(name: &str) -> io::Result<Self> {
-        check_name(name)?;
-        // SAFETY: socket takes constants only.
-        let fd = checked(unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) })?;
-        let device = Self {
-            // SAFETY: `fd` was just made and belongs to nobody else.
-            socket: unsafe { OwnedFd::from_raw_fd(fd) },
-            name: name.to_owned(),
-        };
-        device.index().map_err(|error| no_such_device(name, error))?;
-        Ok(device)
-    }
-
-    /// Its name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
     /// Its index in its namespace.
     ///
     /// # Errors
     /// `ENODEV` when the interface is gone.
     pub fn index(&self) -> io::Result<u32> {
-        let mut request = self.request();
-        self.ioctl(libc::SIOCGIFINDEX, &mut request)?;
+        let request = self.ask(libc::SIOCGIFINDEX)?;
         // SAFETY: SIOCGIFINDEX filled this member of the union.
         Ok(unsafe { request.ifr_ifru.ifru_ifindex } as u32)
     }
@@ -75,18 +44,9 @@ impl Netdev {
     /// # Errors
     /// `ENODEV` when the interface is gone.
     pub fn flags(&self) -> io::Result<u16> {
-        let mut request = self.request();
-        self.ioctl(libc::SIOCGIFFLAGS, &mut request)?;
+        let request = self.ask(libc::SIOCGIFFLAGS)?;
         // SAFETY: SIOCGIFFLAGS filled this member of the union.
         Ok(unsafe { request.ifr_ifru.ifru_flags } as u16)
-    }
-
-    /// Whether it is administratively up.
-    ///
-    /// # Errors
-    /// `ENODEV` when the interface is gone.
-    pub fn is_up(&self) -> io::Result<bool> {
-        Ok(self.flags()? & libc::IFF_UP as u16 != 0)
     }
 
     /// Whether it is up and has a carrier.
@@ -132,8 +92,7 @@ impl Netdev {
     /// # Errors
     /// `ENODEV` when the interface is gone.
     pub fn mtu(&self) -> io::Result<u32> {
-        let mut request = self.request();
-        self.ioctl(libc::SIOCGIFMTU, &mut request)?;
+        let request = self.ask(libc::SIOCGIFMTU)?;
         // SAFETY: SIOCGIFMTU filled this member of the union.
         Ok(unsafe { request.ifr_ifru.ifru_mtu } as u32)
     }
@@ -154,8 +113,7 @@ impl Netdev {
     /// # Errors
     /// `ENODEV` when the interface is gone.
     pub fn mac(&self) -> io::Result<[u8; 6]> {
-        let mut request = self.request();
-        self.ioctl(libc::SIOCGIFHWADDR, &mut request)?;
+        let request = self.ask(libc::SIOCGIFHWADDR)?;
         // SAFETY: SIOCGIFHWADDR filled this member of the union.
         let address = unsafe { request.ifr_ifru.ifru_hwaddr };
         let mut mac = [0; 6];
@@ -170,8 +128,7 @@ impl Netdev {
     /// # Errors
     /// `ENODEV` when the interface is gone.
     pub fn hardware_type(&self) -> io::Result<u16> {
-        let mut request = self.request();
-        self.ioctl(libc::SIOCGIFHWADDR, &mut request)?;
+        let request = self.ask(libc::SIOCGIFHWADDR)?;
         // SAFETY: SIOCGIFHWADDR filled this member of the union.
         Ok(unsafe { request.ifr_ifru.ifru_hwaddr }.sa_family)
     }
@@ -202,21 +159,6 @@ impl Netdev {
         request.ifr_ifru.ifru_flags = flags as i16;
         self.ioctl(libc::SIOCSIFFLAGS, &mut request)
     }
-
-    fn request(&self) -> libc::ifreq {
-        // SAFETY: ifreq is a plain C structure of integers and pointers; all zeros is a value of it.
-        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-        for (to, from) in request.ifr_name.iter_mut().zip(self.name.bytes()) {
-            *to = from as libc::c_char;
-        }
-        request
-    }
-
-    fn ioctl(&self, command: libc::c_ulong, request: &mut libc::ifreq) -> io::Result<()> {
-        // SAFETY: the commands used in this file read and write one ifreq; those of `ioctl_on` also the memory behind its
-        // pointer, for which its caller vouches.
-        checked(unsafe { libc::ioctl(self.socket.as_raw_fd(), command as _, request) }).map(drop)
-    }
 }
 
 /// linux/sockios.h; not in libc for every target.
@@ -240,14 +182,6 @@ pub fn owner_of(address: IpAddr) -> io::Result<Option<String>> {
         return Ok(Some("lo".into()));
     }
     Ok(all_addresses()?.into_iter().find(|(_, found)| *found == address).map(|(name, _)| name))
-}
-
-fn no_such_device(name: &str, error: io::Error) -> io::Error {
-    if error.raw_os_error() == Some(libc::ENODEV) {
-        let text = format!("there is no interface `{name}` in this network namespace");
-        return io::Error::new(io::ErrorKind::NotFound, text);
-    }
-    error
 }
 
 #[cfg(test)]

@@ -2,13 +2,13 @@
 #![allow(unsafe_code)]
 
 use crate::checked;
-use crate::interfaces::check_name;
+use crate::interface::no_such_device;
 use std::ffi::CStr;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-pub use crate::interfaces::{NAME_LEN_MAX, Presence, addresses, names};
+pub use crate::interface::{NAME_LEN_MAX, Netdev, Presence};
+pub use crate::interfaces::{addresses, names};
 
 /// sys/sockio.h. The numbers hold the size of the request.
 const SIOCSIFFLAGS: libc::c_ulong = 0x8020_6910;
@@ -17,36 +17,7 @@ const SIOCGIFINDEX: libc::c_ulong = 0xc020_6920;
 const SIOCGIFMTU: libc::c_ulong = 0xc020_6933;
 const _: () = assert!(size_of::<libc::ifreq>() == 0x20 && size_of::<libc::if_data>() == 152);
 
-/// An interface of the calling thread's network stack.
-#[derive(Debug)]
-pub struct Netdev {
-    socket: OwnedFd,
-    name: String,
-}
-
 impl Netdev {
-    /// The interface `name`.
-    ///
-    /// # Errors
-    /// `NotFound` when there is no such interface, `InvalidInput` when it cannot be a name.
-    pub fn open(name: &str) -> io::Result<Self> {
-        check_name(name)?;
-        // SAFETY: socket takes constants only.
-        let fd = checked(unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) })?;
-        let device = Self {
-            // SAFETY: `fd` was just made and belongs to nobody else.
-            socket: unsafe { OwnedFd::from_raw_fd(fd) },
-            name: name.to_owned(),
-        };
-        device.index().map_err(|error| no_such_device(name, error))?;
-        Ok(device)
-    }
-
-    /// Its name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
     /// Its index.
     ///
     /// # Errors
@@ -74,14 +45,6 @@ impl Netdev {
         let request = self.ask(SIOCGIFFLAGS)?;
         // SAFETY: SIOCGIFFLAGS filled this member of the union.
         Ok(unsafe { request.ifr_ifru.ifru_flags }[0] as u16)
-    }
-
-    /// Whether it is administratively up.
-    ///
-    /// # Errors
-    /// `ENXIO` when the interface is gone.
-    pub fn is_up(&self) -> io::Result<bool> {
-        Ok(self.flags()? & libc::IFF_UP as u16 != 0)
     }
 
     /// Whether it is up, its driver runs, and its link is not known to be down.
@@ -171,7 +134,7 @@ impl Netdev {
         // SAFETY: `entry` is null or an entry of the list, which lives until freeifaddrs.
         while let Some(one) = unsafe { entry.as_ref() } {
             // SAFETY: the name is a terminated string that lives as long as the list.
-            let is_this = unsafe { CStr::from_ptr(one.ifa_name) }.to_bytes() == self.name.as_bytes();
+            let is_this = unsafe { CStr::from_ptr(one.ifa_name) }.to_bytes() == self.name().as_bytes();
             if is_this && found.is_none() {
                 // SAFETY: the entry is as the list's maker filled it.
                 found = unsafe { LinkLevel::of(one) };
@@ -180,27 +143,7 @@ impl Netdev {
         }
         // SAFETY: `list` came from getifaddrs and is not used any more.
         unsafe { libc::freeifaddrs(list) };
-        found.ok_or_else(|| no_such_device(&self.name, io::Error::from_raw_os_error(libc::ENXIO)))
-    }
-
-    /// A request about it.
-    fn request(&self) -> libc::ifreq {
-        // SAFETY: ifreq is a plain C structure of integers and pointers; all zeros is a value of it.
-        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-        for (to, from) in request.ifr_name.iter_mut().zip(self.name.bytes()) {
-            *to = from as libc::c_char;
-        }
-        request
-    }
-
-    fn ask(&self, command: libc::c_ulong) -> io::Result<libc::ifreq> {
-        let mut request = self.request();
-        self.ioctl(command, &mut request).map(|()| request)
-    }
-
-    fn ioctl(&self, command: libc::c_ulong, request: &mut libc::ifreq) -> io::Result<()> {
-        // SAFETY: the commands of this file read and write one ifreq.
-        checked(unsafe { libc::ioctl(self.socket.as_raw_fd(), command, &raw mut *request) }).map(drop)
+        found.ok_or_else(|| no_such_device(self.name(), io::Error::from_raw_os_error(libc::ENXIO)))
     }
 }
 
@@ -239,11 +182,4 @@ impl LinkLevel {
         }
         Some(LinkLevel { data, mac })
     }
-}
-
-fn no_such_device(name: &str, error: io::Error) -> io::Error {
-    if error.raw_os_error() == Some(libc::ENXIO) {
-        return io::Error::new(io::ErrorKind::NotFound, format!("there is no interface `{name}`"));
-    }
-    error
 }
