@@ -252,6 +252,48 @@ fn two_cores_share_the_connections_of_others() {
     assert!(ended.expect_code(2).stderr.contains("name fewer cores"), "{}", ended.stderr);
 }
 
+/// Both cores use the address that DHCP gave the first one, and their captures have the packets of both.
+#[test]
+fn two_cores_use_one_lease() {
+    let (Some(place), Some(cores)) = (Place::new(), two_cores()) else { return };
+    let log = place.folder.path().join("dnsmasq.log");
+    let words = format!(
+        "--no-daemon --conf-file=/dev/null --no-resolv --no-hosts --user=root --group=root --interface={INTERFACE} \
+         --bind-interfaces --dhcp-authoritative --dhcp-range=198.18.5.50,198.18.5.50,255.255.255.0,120 \
+         --dhcp-leasefile={0}/leases --pid-file={0}/dnsmasq.pid --log-facility={1}",
+        place.folder.path().display(),
+        log.display()
+    );
+    let mut command = Command::new("dnsmasq");
+    command.args(words.split_whitespace()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let started = place.wire.left.run(|| command.spawn()).expect("enter");
+    let Some(_dnsmasq) = program_or_skip("dnsmasq", started).map(Started) else { return };
+    let capture = place.folder.path().join("frames.pcapng");
+    let line = format!("tcp serve http --body 3000 --port packet:{INTERFACE} --dhcp --cores {cores} --name leased");
+    let server = place.linerate(&place.wire.right, &format!("{line} --capture {}", capture.display()));
+    server.wait_for("server", |text| text.contains("leased serves at 198.18.5.50/24;"));
+    for _ in 0..12 {
+        let url = "http://198.18.5.50/";
+        let words = ["-s", "-m", "60", "-o", "/dev/null", "-w", "%{http_code} %{size_download}", url];
+        if let Some(text) = place.program("curl", &words) {
+            assert_eq!(text, "200 3000");
+        }
+    }
+    let ended = place.linerate(&place.wire.right, "tcp ctl --name leased show stats").end();
+    let document: Value = serde_json::from_str(&ended.expect_code(0).stdout).unwrap();
+    let accepted: Vec<u64> = document["cores"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|core| core["served"]["connections"].as_u64())
+        .collect();
+    assert!(accepted.len() == 2 && accepted.iter().all(|connections| *connections > 0), "{document}");
+    place.linerate(&place.wire.right, "tcp ctl --name leased stop").end().expect_code(0);
+    let ended = server.end();
+    let text = &ended.expect_code(0).stdout;
+    assert!(text.contains(&format!("{}: ", capture.display())) && !text.contains("missing"), "{text}");
+}
+
 #[test]
 fn ctl_shows_a_connection_that_echoes() {
     let Some(place) = Place::new() else { return };

@@ -35,6 +35,9 @@ pub struct Snapshot<P> {
     /// The same by core, if there are several.
     #[serde(default = "Vec::new", skip_serializing_if = "Vec::is_empty")]
     pub cores: Vec<CoreDocument<P>>,
+    /// In the last document, the capture that went on until then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capture: Option<CaptureDocument>,
     /// It is the last document of the program.
     pub last: bool,
 }

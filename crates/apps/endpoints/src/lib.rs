@@ -3,11 +3,12 @@
 //! ```text
 //! run.rs        a program over a port: stack, worker, control socket      stack.rs: the stack's configuration
 //! host.rs       a port with sockets: streams and listeners for threads and for tasks of tokio and its like
-//! service.rs    its requests (request.rs) and documents (document.rs, made by show.rs)
+//! service.rs    its requests (request.rs) and documents (document.rs, made by show.rs)     capture.rs: frames into a file
 //! ```
 //! TLS, sockets and the workers' loops are in `linerate-endpoints-loop`. The command line (`linerate tcp`) stands on this crate; docs/tcp.md says what the programs do.
 #![forbid(unsafe_code)]
 
+mod capture;
 pub mod document;
 mod host;
 mod names;

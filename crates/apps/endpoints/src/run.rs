@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use linerate_control::{
     ControlError, Instance, PortConfig, PortManager, RunWorker, RuntimeDir, Setup, StartError, refused,
@@ -42,13 +43,14 @@ pub struct Options {
     pub stack: StackOptions,
     /// A capture file (pcapng, or pcap by its name) that all frames are written to, as they pass between the stack and its port.
     pub capture: Option<PathBuf>,
-    /// Gets a line about each thing that happens to the port.
+    /// Gets a line about each thing that happens to the port, and about what the start waits for.
     pub on_event: Box<dyn Fn(&str) + Send>,
 }
 
 /// A program that is running. Dropping it stops it.
 pub struct Running<P: Reports> {
     names: BTreeMap<String, IpAddr>,
+    given: Vec<(IpAddr, u8)>,
     instance: Instance<TcpService<P>>,
 }
 
@@ -76,7 +78,7 @@ pub fn start<P: Reports>(program: P, network: &NetworkConfig, options: Options) 
 /// has a part of the connections; they share nothing else.
 ///
 /// # Errors
-/// Those of [`start`]; there are none or more than 64 programs; several of them ask for an address by DHCP.
+/// Those of [`start`]; there are none or more than 64 programs.
 pub fn start_shards<P: Reports>(
     programs: Vec<P>,
     network: &NetworkConfig,
@@ -94,10 +96,6 @@ pub(crate) fn start_run_by<P: Reports>(
 ) -> Result<Running<P>, StartError> {
     check_addresses(network)?;
     let shards = programs.len();
-    if network.dhcp && shards > 1 {
-        let error = ControlError::new("an address that DHCP gave is for one core", "give --address, or one core");
-        return Err(refused("the addresses")(error));
-    }
     let dir = match &options.folder {
         Some(folder) => RuntimeDir::inside(folder, PROGRAM, &options.name)?,
         None => RuntimeDir::of(PROGRAM, &options.name)?,
@@ -115,8 +113,8 @@ pub(crate) fn start_run_by<P: Reports>(
         let shard = shard.and_then(|(number, of)| Shard::new(number, of));
         let too_many = || refused("cores")(ControlError::new(format!("{shards} cores are too many"), "the most is 64"));
         let (shard, secret) = (shard.ok_or_else(too_many)?, secret()?);
-        // All have one MAC address.
-        let ip = IpConfig { mac: first.mac, ..network.ip(secret, shard) };
+        // All have one MAC address, and use what DHCP gives the first one.
+        let ip = IpConfig { mac: first.mac, lease: first.lease.clone(), ..network.ip(secret, shard) };
         let config = stack::config(&options.stack, &spec, ip, secret);
         let stack = Stack::new(config, &pool, OverStack::new(program)).map_err(|error| wrong("the stack", &error))?;
         datapaths.push((Sharded::new(stack, shard, done.clone(), &pool), options.cores.get(number).copied()));
@@ -125,6 +123,9 @@ pub(crate) fn start_run_by<P: Reports>(
         return Err(refused("cores")(ControlError::new("there is no program to run", "give one for each core")));
     }
     let (datapath, core) = datapaths.remove(0);
+    // The control thread tells of the port, and this one of what it waits for.
+    let on_event = Arc::new(Mutex::new(options.on_event));
+    let say = move |line: &str| (on_event.lock().unwrap_or_else(PoisonError::into_inner))(line);
     let setup = Setup {
         lock,
         pool,
@@ -136,22 +137,24 @@ pub(crate) fn start_run_by<P: Reports>(
         queues: None,
         steers: false,
         idle_exit_ns: None,
-        on_event: options.on_event,
+        on_event: Box::new(say.clone()),
     };
     let port = PortConfig { spec: network.port.clone(), ..PortConfig::default() };
     let configure = |service: &mut TcpService<P>, ports: &mut PortManager<TcpService<P>>| {
         ports.add_port(service, port).map(drop).map_err(refused(&format!("port {}", network.port)))
     };
     let instance = linerate_control::start(setup, configure)?;
-    let mut running = Running { instance, names: BTreeMap::new() };
+    let mut running = Running { instance, names: BTreeMap::new(), given: Vec::new() };
     let views = running.views();
     // An address that DHCP is to give cannot be listened on before it has come.
     let begins_first = P::ONLY_LISTENS && !network.dhcp;
     if begins_first {
         views.iter().try_for_each(begin)?;
     }
-    let mut ready = views.iter().map(|view| ready::wait(view, network)).collect::<Result<Vec<_>, _>>()?;
-    running.names = names::look_up(&views, network, ready.swap_remove(0), secret()?)?;
+    let mut ready = views.iter().map(|view| ready::wait(view, network, &say)).collect::<Result<Vec<_>, _>>()?;
+    let mut found = ready.swap_remove(0);
+    running.given = std::mem::take(&mut found.given);
+    running.names = names::look_up(&views, network, found, secret()?)?;
     if !begins_first {
         views.iter().try_for_each(begin)?;
     }
@@ -246,6 +249,11 @@ impl<P: Reports> Running<P> {
         self.names.get(name).copied()
     }
 
+    /// The addresses that DHCP or routers gave, with the bits of their prefixes, as they were when the program began.
+    pub fn given_addresses(&self) -> &[(IpAddr, u8)] {
+        &self.given
+    }
+
     /// The workers, by the numbers of their shards.
     fn views(&self) -> Vec<TcpView<P>> {
         std::iter::once(&self.instance.view).chain(&self.instance.others).cloned().collect()
@@ -313,8 +321,9 @@ impl<P: Reports> Running<P> {
             reading
         };
         let readings = workers.iter_mut().zip(&views).map(reading).collect();
-        let snapshot = show::snapshot_of(&views, readings, true);
+        let mut snapshot = show::snapshot_of(&views, readings, true);
         drop(workers);
+        snapshot.capture = ended.service.and_then(TcpService::last_capture);
         let mut pool = self.instance.pool.clone();
         pool.flush();
         let frames_missing = (pool.region().frames() as usize).saturating_sub(pool.available());

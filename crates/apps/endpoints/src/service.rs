@@ -3,15 +3,17 @@
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use linerate_control::{ControlError, Handoff, PortConfig, PortManager, Service, Settings, read_command};
 use linerate_mem::Pool;
-use linerate_port::{Caps, Monitor, OpenOptions, Port, PortIndex, WatchSwitch, Watched, drops_that_happened};
+use linerate_port::{Caps, Monitor, MonitorAccount, Port, PortIndex, WatchSwitch, Watched};
 use linerate_programs::{OverStack, Reports};
 use linerate_tcp::{App, ShardPort, Sharded};
 use linerate_worker::Eagerness;
 use serde_json::Value;
 
+use crate::capture::Capture;
 use crate::document::CaptureDocument;
 use crate::request::{Request, What};
 use crate::show::{self, TcpView};
@@ -24,19 +26,27 @@ pub(crate) struct TcpService<P> {
     frame_len_max: usize,
     /// What its worker does in the first moment after a packet.
     eagerness: Eagerness,
-    /// File that all frames are written to from the start.
+    /// File that all frames are written to from the start, until it is created.
     first_capture: Option<PathBuf>,
-    /// The queues of the port, and what their frames are written to.
+    /// What frames are written to; it goes on when the port was out meanwhile.
+    capture: Option<Capture>,
+    /// The queues of the port while it is open.
     taps: Vec<Tap>,
     program: PhantomData<fn() -> P>,
 }
 
-/// The open port's frames on their way into a file.
+/// A queue of the open port, whose frames can be watched.
 struct Tap {
     switch: WatchSwitch,
+    /// Of the watching that goes on.
+    account: Arc<Mutex<MonitorAccount>>,
     pool: Pool,
-    /// The file that they are written to now.
-    file: Option<PathBuf>,
+}
+
+impl Tap {
+    fn account(&self) -> MonitorAccount {
+        self.account.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
 impl<P> TcpService<P> {
@@ -46,6 +56,7 @@ impl<P> TcpService<P> {
             frame_len_max,
             eagerness,
             first_capture: capture,
+            capture: None,
             taps: Vec::new(),
             program: PhantomData,
         }
@@ -59,59 +70,55 @@ impl<P: Reports> TcpService<P> {
         ports: &mut PortManager<Self>,
         file: Option<PathBuf>,
     ) -> Result<CaptureDocument, ControlError> {
-        let out = || ControlError::new("the port is out", "it comes back by itself when its interface or peer does");
-        let tap = match self.taps.as_mut_slice() {
-            [] => return Err(out()),
-            [tap] => tap,
-            _ => return Err(several_queues()),
-        };
-        let flush = || {
-            ports.view.call(|worker| {
-                let port = worker.datapath.port()?;
-                worker.port(port).map(|port| drop(port.flush()))
-            })
-        };
-        match (tap.file.clone(), file) {
+        match (&self.capture, file) {
             (Some(known), Some(_)) => {
-                let cause = format!("frames are written to {} already", known.display());
+                let cause = format!("frames are written to {} already", known.path().display());
                 Err(ControlError::new(cause, "end that first: linerate tcp ctl capture --stop"))
             }
-            (None, None) => Err(ControlError::new("no frames are captured", "")),
-            (None, Some(path)) => {
-                tap.switch.begin(capture_file(&path, &tap.pool)?);
-                if flush()?.is_none() {
-                    tap.switch.withdraw();
-                    return Err(out());
-                }
-                tap.file = Some(path.clone());
-                Ok(CaptureDocument { file: path.display().to_string(), ..CaptureDocument::default() })
-            }
-            (Some(path), None) => {
-                tap.switch.end();
-                flush()?;
-                tap.file = None;
-                let account = tap.switch.take_account().unwrap_or_default();
-                let (counts, causes) = (account.counts, drops_that_happened(&account.stats.tx_drops));
-                Ok(CaptureDocument {
-                    file: path.display().to_string(),
-                    written: counts.shown + counts.taken,
-                    missed: counts.no_frame + counts.refused,
-                    causes,
-                })
-            }
+            (None, Some(path)) => self.begin_capture(ports, &path),
+            (_, None) => self.end_capture(ports),
         }
+    }
+
+    fn begin_capture(&mut self, ports: &PortManager<Self>, path: &Path) -> Result<CaptureDocument, ControlError> {
+        let out = || ControlError::new("the port is out", "it comes back by itself when its interface or peer does");
+        let Some(Tap { pool, .. }) = self.taps.first() else { return Err(out()) };
+        let capture = Capture::create(path, pool)?;
+        self.taps.iter().for_each(|tap| tap.switch.begin(capture.writer()));
+        if flush(ports)? == 0 {
+            self.taps.iter().for_each(|tap| _ = tap.switch.withdraw());
+            return Err(out());
+        }
+        self.capture = Some(capture);
+        Ok(CaptureDocument { file: path.display().to_string(), ..CaptureDocument::default() })
+    }
+
+    fn end_capture(&mut self, ports: &PortManager<Self>) -> Result<CaptureDocument, ControlError> {
+        let capture = self.capture.take().ok_or_else(|| ControlError::new("no frames are captured", ""))?;
+        self.taps.iter().for_each(|tap| tap.switch.end());
+        flush(ports)?;
+        Ok(capture.ended(self.taps.iter().filter_map(|tap| tap.switch.take_account())))
     }
 }
 
-/// A file has one writer, and each queue one of its own.
-fn several_queues() -> ControlError {
-    ControlError::new("frames of a port of several queues cannot be captured", "open it with queues=1")
+impl<P> TcpService<P> {
+    /// What became of the capture that the program ended with; its ports are closed.
+    pub(crate) fn last_capture(mut self) -> Option<CaptureDocument> {
+        Some(self.capture.take()?.ended(self.taps.iter().map(Tap::account)))
+    }
 }
 
-fn capture_file(path: &Path, pool: &Pool) -> Result<Box<dyn Port>, ControlError> {
-    let file = linerate_ports::file(&path.display().to_string());
-    let opened = linerate_ports::open_device(&file, &OpenOptions::transmit(), pool);
-    Ok(opened.map_err(|error| ControlError::new(error.to_string(), ""))?.into_port())
+/// Has all queues do as their switches were told; returns how many there are.
+fn flush<P: Reports>(ports: &PortManager<TcpService<P>>) -> Result<usize, ControlError> {
+    let mut queues = 0;
+    for view in ports.views() {
+        let flushed = view.call(|worker| {
+            let port = worker.datapath.port()?;
+            worker.port(port).map(|port| drop(port.flush()))
+        })?;
+        queues += usize::from(flushed.is_some());
+    }
+    Ok(queues)
 }
 
 fn bind<A: App>(path: &mut Sharded<A>, port: ShardPort) -> Result<PortIndex, ControlError> {
@@ -192,15 +199,14 @@ impl<P: Reports> Service for TcpService<P> {
     }
 
     fn wrap(&mut self, port: Box<dyn Port>, pool: &Pool) -> Result<Box<dyn Port>, ControlError> {
-        let file = self.first_capture.clone();
-        if file.is_some() && !self.taps.is_empty() {
-            return Err(several_queues());
+        if let Some(path) = self.first_capture.take() {
+            self.capture = Some(Capture::create(&path, pool)?);
         }
-        let port = match &file {
-            Some(path) => Monitor::new(port, capture_file(path, pool)?, Watched::Both, pool),
+        let port = match &self.capture {
+            Some(capture) => Monitor::new(port, capture.writer(), Watched::Both, pool),
             None => Monitor::switched(port, Watched::Both, pool),
         };
-        self.taps.push(Tap { switch: port.switch(), pool: pool.clone(), file });
+        self.taps.push(Tap { switch: port.switch(), account: port.account(), pool: pool.clone() });
         Ok(Box::new(port))
     }
 
@@ -212,6 +218,10 @@ impl<P: Reports> Service for TcpService<P> {
 
     fn port_removed(&mut self, _: &mut PortManager<Self>, _: &str) {
         self.port = None;
-        self.taps.clear();
+        for tap in self.taps.drain(..) {
+            if let Some(capture) = &mut self.capture {
+                capture.keep(tap.account());
+            }
+        }
     }
 }

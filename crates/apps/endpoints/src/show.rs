@@ -98,6 +98,7 @@ pub(crate) fn snapshot_of<P: Reports>(
         packets: PacketsDocument::default(),
         worker: WorkerDocument::default(),
         cores: Vec::new(),
+        capture: None,
         last,
     };
     let are_several = readings.len() > 1;

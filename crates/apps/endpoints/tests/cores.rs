@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use linerate_control::{Connection, QueueDocument};
-use linerate_endpoints::document::{ConnectionsDocument, PacketsDocument, Snapshot};
+use linerate_endpoints::document::{CaptureDocument, ConnectionsDocument, PacketsDocument, Snapshot};
 use linerate_endpoints::request::{Request, What};
 use linerate_endpoints::{Ended, NetworkConfig, Options, Running, start_shards};
 use linerate_programs::Reports;
 use linerate_programs::load::{Client, Config, LoadDocument};
 use linerate_programs::serve::{Addresses, Echo, HttpServer, Site};
-use link::{LONG, Link, any};
+use link::{LONG, Link, any, frames_of};
 
 /// The end of a memif of so many queues.
 fn network(link: &Link, end: u8, queues: usize) -> NetworkConfig {
@@ -169,8 +169,6 @@ fn what_cannot_be_divided_is_refused() {
     let refused = |programs: Vec<Echo>, network: &NetworkConfig| {
         start_shards(programs, network, options(&link, 1)).err().map(|error| error.to_string()).unwrap()
     };
-    let dhcp = NetworkConfig { dhcp: true, ..network(&link, 1, 1) };
-    assert!(refused(vec![echo(), echo()], &dhcp).contains("DHCP"));
     let many = (0..65).map(|_| echo()).collect();
     assert!(refused(many, &network(&link, 1, 1)).contains("65 cores are too many"));
     assert!(refused(Vec::new(), &network(&link, 1, 1)).contains("no program"));
@@ -179,23 +177,33 @@ fn what_cannot_be_divided_is_refused() {
     assert!(few.divided(3).is_err() && few.divided(2).is_ok() && few.divided(0).is_err());
 }
 
-/// A capture has one writer, so that of several queues is refused, and that of one queue has the packets of all cores.
+/// The file has the packets of all cores, over a port of one queue and of several; also one that begins and ends meanwhile.
 #[test]
 fn a_capture_has_the_packets_of_all_cores() {
-    let link = Link::new();
-    let echo = || Echo::new(Addresses { tcp: any(7), udp: any(7) });
-    let server = start_shards(vec![echo(), echo()], &network(&link, 1, 1), options(&link, 1)).unwrap();
-    let text = "connections = 10\ncount = 500\n[[request]]\nurl = \"tcp://198.18.5.1:7\"\n";
-    let plans = Config::parse(text).unwrap().plan().unwrap().divided(2).unwrap();
-    let clients = plans.into_iter().map(|plan| Client::new(Arc::new(plan))).collect();
-    let client = ended(start_shards(clients, &network(&link, 2, 1), link.options("end2")).unwrap());
-    assert_sums(&client.snapshot, 2);
-    let captured = std::fs::metadata(link.0.path().join("frames.pcapng")).unwrap().len();
-    let packets = &client.snapshot.packets;
-    assert!(captured > packets.sent_bytes + packets.received_bytes, "{captured} bytes: {packets:?}");
-    let plans = Config::parse(text).unwrap().plan().unwrap().divided(2).unwrap();
-    let clients: Vec<Client> = plans.into_iter().map(|plan| Client::new(Arc::new(plan))).collect();
-    let error = start_shards(clients, &network(&link, 2, 2), link.options("end2")).err().unwrap().to_string();
-    assert!(error.contains("several queues"), "{error}");
-    server.stop().unwrap();
+    for queues in [1, 2] {
+        let link = Link::new();
+        let echo = || Echo::new(Addresses { tcp: any(7), udp: any(7) });
+        let server = start_shards(vec![echo(), echo()], &network(&link, 1, queues), options(&link, 1)).unwrap();
+        let path = link.0.path().join("server.pcapng");
+        let mut control = Connection::to(server.dir()).unwrap();
+        let mut capture = |file: Option<&std::path::Path>| -> CaptureDocument {
+            let value = control.ask(&Request::Capture { file: file.map(Into::into) }).unwrap();
+            serde_json::from_value(value).unwrap()
+        };
+        let before = server.snapshot().unwrap().packets;
+        capture(Some(&path));
+        let text = "connections = 10\ncount = 500\n[[request]]\nurl = \"tcp://198.18.5.1:7\"\n";
+        let plans = Config::parse(text).unwrap().plan().unwrap().divided(2).unwrap();
+        let clients = plans.into_iter().map(|plan| Client::new(Arc::new(plan))).collect();
+        let client = ended(start_shards(clients, &network(&link, 2, queues), link.options("end2")).unwrap());
+        assert_sums(&client.snapshot, 2);
+        let packets = &client.snapshot.packets;
+        assert_eq!(frames_of(&link.0.path().join("frames.pcapng")), packets.sent + packets.received);
+        let document = capture(None);
+        let packets = server.stop().unwrap().snapshot.packets;
+        // No more than what passed since it began, and all that the client got and sent.
+        let passed = packets.sent + packets.received - before.sent - before.received;
+        assert!(document.written <= passed && document.written >= client.snapshot.packets.received, "{document:?}");
+        assert_eq!((frames_of(&path), document.missed), (document.written, 0));
+    }
 }

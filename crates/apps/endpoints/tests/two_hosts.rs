@@ -10,12 +10,10 @@ use linerate_control::Connection;
 use linerate_endpoints::Ended;
 use linerate_endpoints::document::CaptureDocument;
 use linerate_endpoints::request::Request;
-use linerate_mem::{Batch, Pool, PoolConfig};
-use linerate_port::{Interest, OpenOptions, Readiness};
 use linerate_programs::Reports;
 use linerate_programs::load::{Cause, Client, Config};
 use linerate_programs::serve::{Addresses, Echo, HttpServer, Server, Site};
-use link::{LONG, Link, any};
+use link::{LONG, Link, any, frames_of};
 
 /// Runs a load, whose frames are captured, against a server until its end.
 fn load<S: Reports + Server>(text: &str, server: S) -> (Ended<Client>, Ended<S>) {
@@ -53,23 +51,6 @@ fn a_load_is_answered_and_accounted_for() {
         assert!(load.is_well() && load.requests.balances() && load.connections.balances(), "{load:?}");
         assert_eq!((client.frames_missing, server.frames_missing), (0, 0));
         assert!(client.snapshot.packets.sent > 100 && client.snapshot.counters["TcpActiveOpens"] == 50);
-    }
-}
-
-/// Frames in a capture file.
-fn frames_of(path: &std::path::Path) -> u64 {
-    let pool = Pool::new(PoolConfig { frames: 1024, frame_size: 2048 }).unwrap();
-    let file = linerate_ports::file(&path.display().to_string());
-    let mut port = linerate_ports::open_device(&file, &OpenOptions::default(), &pool).unwrap().into_port();
-    let mut batch = Batch::new(&pool, 64);
-    let mut frames = 0;
-    loop {
-        let received = port.receive(&mut batch).unwrap();
-        frames += received as u64;
-        pool.clone().free(&mut batch);
-        if received == 0 && port.wait(Interest::Receive, 1_000_000).unwrap() == Readiness::Closed {
-            return frames;
-        }
     }
 }
 

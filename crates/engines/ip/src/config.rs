@@ -6,6 +6,7 @@ use core::str::FromStr;
 use linerate_wire::MacAddress;
 
 use crate::shard::Shard;
+use crate::shared_lease::SharedLease;
 
 /// Smallest MTU that IPv6 allows (RFC 8200 section 5), in bytes.
 pub const MTU_MIN_V6: u16 = 1280;
@@ -31,8 +32,10 @@ pub struct IpConfig {
     pub ipv6: bool,
     /// True if addresses are made of the prefixes that routers advertise (RFC 4862). Needs `ipv6`.
     pub slaac: bool,
-    /// Whether an IPv4 address is asked for (RFC 2131).
+    /// Whether an IPv4 address is asked for (RFC 2131). Of several shards the first one asks, and the others use what it gets.
     pub dhcp: DhcpMode,
+    /// Where the first of several shards tells the others of the address that it got; all have clones of one.
+    pub lease: SharedLease,
     /// True if own addresses are probed for before they are used (RFC 5227, RFC 4862 section 5.4).
     pub duplicate_detection: bool,
     /// What happens to redirects of routers.
@@ -58,6 +61,7 @@ impl Default for IpConfig {
             ipv6: true,
             slaac: false,
             dhcp: DhcpMode::Off,
+            lease: SharedLease::default(),
             duplicate_detection: true,
             redirects: Redirects::Refuse,
             secret: [0; 16],

@@ -112,6 +112,11 @@ impl Dhcp {
         }
     }
 
+    /// The lease that is in use.
+    pub fn lease(&self) -> Option<&Lease> {
+        self.lease.as_ref()
+    }
+
     /// When [`Dhcp::tick`] has something to do.
     pub fn next_deadline_ns(&self) -> u64 {
         self.next_ns

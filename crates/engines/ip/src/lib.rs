@@ -27,6 +27,7 @@ mod path_mtu;
 mod random;
 mod routes;
 mod shard;
+mod shared_lease;
 mod steering;
 mod udp;
 
@@ -42,5 +43,6 @@ pub use link::LinkHeader;
 pub use neighbour::HopId;
 pub use output::Output;
 pub use shard::{SHARDS_MAX, Shard};
+pub use shared_lease::SharedLease;
 pub use steering::{Steering, steering};
 pub use udp::{BindError, Datagram, SendError, Udp, UdpCounters, UdpId};

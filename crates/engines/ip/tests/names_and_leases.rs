@@ -2,7 +2,9 @@
 
 use super::support;
 
-use linerate_ip::{DhcpMode, Event, Inbound, IpConfig, Output, ResolveError, Resolver};
+use linerate_ip::{
+    AddressState, DhcpMode, Event, Inbound, IpConfig, Output, ResolveError, Resolver, Shard, SharedLease,
+};
 use linerate_wire::{EtherType, MacAddress, Stack, arp, ethernet, ipv4, udp};
 use smoltcp::wire::{DhcpMessageType, DhcpPacket, DhcpRepr};
 use support::*;
@@ -70,6 +72,29 @@ fn serve(a: &mut Host, seconds: u64, is_there: bool) {
     }
 }
 
+/// Runs the host for `seconds` beside a server that renews its lease: requests go to the server alone, which is asked for by ARP.
+fn renew(a: &mut Host, seconds: u64) {
+    let server_arp = arp::Header {
+        operation: arp::REPLY,
+        sender_mac: mac(254),
+        sender_ip: v4("10.0.0.254"),
+        target_mac: mac(1),
+        target_ip: v4("10.0.0.77"),
+    };
+    a.run_until(a.now_ns + seconds * SECOND);
+    for _ in 0..3 {
+        for frame in a.sent() {
+            match dhcp_of(&frame).and_then(|(_, message)| served(&message)) {
+                Some(answer) => drop(a.receive(&to_client("10.0.0.77", mac(1), &answer))),
+                None => {
+                    let ethernet = ethernet::Header { src: mac(254), dst: mac(1), ..Default::default() };
+                    a.receive(&Stack::new().with(ethernet).with(server_arp).build(42).unwrap().bytes);
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn a_host_gets_keeps_and_loses_a_lease() {
     let dhcp = DhcpMode::On { host_name: "tester".into() };
@@ -79,27 +104,9 @@ fn a_host_gets_keeps_and_loses_a_lease() {
     assert!(a.ip.is_ours(ours) && a.events().contains(&Event::AddressReady(ours)));
     assert_eq!(a.hop("192.0.2.1").unwrap().1, ours, "by the gateway of the lease");
     a.sent();
-    // It is renewed as long as somebody answers: the request goes to the server alone, which is asked for by ARP.
-    let server_arp = arp::Header {
-        operation: arp::REPLY,
-        sender_mac: mac(254),
-        sender_ip: v4("10.0.0.254"),
-        target_mac: mac(1),
-        target_ip: v4("10.0.0.77"),
-    };
+    // It is renewed as long as somebody answers.
     for _ in 0..30 {
-        a.run_until(a.now_ns + 100 * SECOND);
-        for _ in 0..3 {
-            for frame in a.sent() {
-                match dhcp_of(&frame).and_then(|(_, message)| served(&message)) {
-                    Some(answer) => drop(a.receive(&to_client("10.0.0.77", mac(1), &answer))),
-                    None => {
-                        let ethernet = ethernet::Header { src: mac(254), dst: mac(1), ..Default::default() };
-                        a.receive(&Stack::new().with(ethernet).with(server_arp).build(42).unwrap().bytes);
-                    }
-                }
-            }
-        }
+        renew(&mut a, 100);
         assert!(a.ip.is_ours(ours));
     }
     serve(&mut a, 700, false);
@@ -107,6 +114,55 @@ fn a_host_gets_keeps_and_loses_a_lease() {
     // The server comes back.
     serve(&mut a, 120, true);
     assert!(a.ip.is_ours(ours));
+}
+
+/// The first of two shards asks; the other one says nothing, and has the address as soon as the first one may use it, and as long.
+#[test]
+fn a_lease_is_for_all_shards() {
+    let lease = SharedLease::default();
+    let shard = |number, detects| {
+        let dhcp = DhcpMode::On { host_name: String::new() };
+        let shard = Shard::new(number, 2).unwrap();
+        let config = IpConfig { dhcp, shard, lease: lease.clone(), ipv6: false, ..config(1, &[]) };
+        Host::new(IpConfig { duplicate_detection: detects, ..config })
+    };
+    let (mut first, mut other) = (shard(0, true), shard(1, false));
+    let ours = ip("10.0.0.77");
+    let silent = |other: &mut Host, now_ns| {
+        other.run_until(now_ns);
+        assert_eq!(other.sent().len(), 0, "the first shard speaks for both");
+        other.ip.is_ours(ours)
+    };
+    // Nobody uses the address before it has been probed for.
+    let mut tentative = 0;
+    while !first.ip.addresses().any(|(address, _, state)| address == ours && state == AddressState::Ready) {
+        serve(&mut first, 1, true);
+        let is_there = first.ip.addresses().any(|(address, ..)| address == ours);
+        tentative += u32::from(is_there);
+        assert!(first.now_ns < 30 * SECOND);
+        let is_ready = first.ip.addresses().any(|(address, _, state)| address == ours && state == AddressState::Ready);
+        assert!(!silent(&mut other, first.now_ns) || is_ready);
+    }
+    assert!(tentative >= 2 && silent(&mut other, first.now_ns + SECOND));
+    assert_eq!(other.hop("192.0.2.1").unwrap().1, ours, "by the gateway of the lease");
+    other.sent();
+    other.events();
+    // It is renewed for both (600 s), and lost for both when nobody answers any more.
+    let began_ns = first.now_ns;
+    while first.now_ns < began_ns + 2000 * SECOND {
+        renew(&mut first, 100);
+        other.run_until(first.now_ns);
+        other.sent();
+        assert!(first.ip.is_ours(ours) && other.ip.is_ours(ours));
+    }
+    assert!(!other.events().contains(&Event::AddressLost(ours)));
+    serve(&mut first, 700, false);
+    other.run_until(first.now_ns + 2 * SECOND);
+    assert!(!first.ip.is_ours(ours) && !other.ip.is_ours(ours));
+    assert!(other.events().contains(&Event::AddressLost(ours)));
+    serve(&mut first, 120, true);
+    other.run_until(first.now_ns + 2 * SECOND);
+    assert!(first.ip.is_ours(ours) && other.ip.is_ours(ours));
 }
 
 #[test]

@@ -121,7 +121,8 @@ fn run_servers(servers: Vec<MaybeTls<AnyServer>>, network: &NetworkConfig, args:
     signal::catch_stop_signals().map_err(|error| error.to_string())?;
     let running = linerate_endpoints::start_server(servers, network, options).map_err(|error| error.to_string())?;
     if !args.network.quiet {
-        let own: Vec<String> = network.addresses.iter().map(ToString::to_string).collect();
+        let given = running.given_addresses().iter().map(|(address, bits)| format!("{address}/{bits}"));
+        let own: Vec<String> = network.addresses.iter().map(ToString::to_string).chain(given).collect();
         note(&format!("{} serves at {}; Ctrl-C ends it", running.dir().name(), own.join(", ")));
     }
     let watching = Watching {

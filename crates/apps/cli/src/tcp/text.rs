@@ -147,6 +147,9 @@ fn below<D>(lines: &mut Vec<String>, snapshot: &Snapshot<D>) {
     cores(lines, snapshot);
     lines.push(format!("sent again: {}", if again.is_empty() { "nothing".into() } else { again.join(", ") }));
     packets(lines, &snapshot.packets);
+    if let Some(document) = &snapshot.capture {
+        lines.push(capture(document, false));
+    }
 }
 
 fn packets(lines: &mut Vec<String>, packets: &PacketsDocument) {

@@ -2,10 +2,13 @@
 #![allow(dead_code, reason = "each test crate uses a part")]
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::Duration;
 
 use linerate_endpoints::sockets::Host;
 use linerate_endpoints::{NetworkConfig, Options, Running, StackOptions, start};
+use linerate_mem::{Batch, Pool, PoolConfig};
+use linerate_port::{Interest, OpenOptions, Readiness};
 use linerate_programs::Reports;
 
 /// How long something may take that is to come for sure.
@@ -56,4 +59,21 @@ impl Link {
 /// That port of all addresses.
 pub fn any(port: u16) -> Vec<SocketAddr> {
     vec![format!("0.0.0.0:{port}").parse().unwrap(), format!("[::]:{port}").parse().unwrap()]
+}
+
+/// Frames in a capture file.
+pub fn frames_of(path: &Path) -> u64 {
+    let pool = Pool::new(PoolConfig { frames: 1024, frame_size: 2048 }).unwrap();
+    let file = linerate_ports::file(&path.display().to_string());
+    let mut port = linerate_ports::open_device(&file, &OpenOptions::default(), &pool).unwrap().into_port();
+    let mut batch = Batch::new(&pool, 64);
+    let mut frames = 0;
+    loop {
+        let received = port.receive(&mut batch).unwrap();
+        frames += received as u64;
+        pool.clone().free(&mut batch);
+        if received == 0 && port.wait(Interest::Receive, 1_000_000).unwrap() == Readiness::Closed {
+            return frames;
+        }
+    }
 }

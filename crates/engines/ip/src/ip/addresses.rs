@@ -51,6 +51,7 @@ impl Ip {
 
     /// Makes everything anew that depends on which addresses are in use.
     pub(super) fn addresses_changed(&mut self) {
+        self.sharing.lease_changed();
         self.addresses.changed();
         self.fast = FastPath::new(self.link, &self.addresses);
     }

@@ -1,4 +1,4 @@
-//! The IPv4 address that a DHCP server leases.
+//! The IPv4 address that a DHCP server leases: asked for by the first shard, used by all.
 
 use core::net::{IpAddr, Ipv4Addr};
 
@@ -6,14 +6,101 @@ use linerate_mem::Checksum;
 use linerate_wire::{EtherType, MacAddress, Protocol, Sum, ipv4, udp};
 
 use super::Ip;
-use crate::address::Origin;
+use crate::address::{AddressState, Origin};
+use crate::config::{DhcpMode, IpConfig};
 use crate::counters::DropReason;
-use crate::dhcp::{CLIENT_PORT, Change, Message, SERVER_PORT};
+use crate::dhcp::{CLIENT_PORT, Change, Dhcp, Message, SERVER_PORT};
 use crate::event::Event;
 use crate::inbound::Inbound;
 use crate::output::Output;
 
+/// Time between two looks of another shard at what the first one told: while it has no address, and later. A lease is renewed when half of
+/// it is left, 30 s at least.
+const LOOK_FIRST_NS: u64 = 20_000_000;
+const LOOK_NS: u64 = 1_000_000_000;
+
+/// What a shard has to do with the lease that all shards use.
+#[derive(Debug)]
+pub(super) enum Sharing {
+    /// Nothing: there is one shard, or no DHCP.
+    Off,
+    /// It tells the others.
+    Tells {
+        /// The address may be another one, or may be used or not by now.
+        has_news: bool,
+    },
+    /// It looks what the first one told.
+    Follows {
+        /// What it has seen.
+        version: u64,
+        /// When it looks.
+        look_ns: u64,
+    },
+}
+
+impl Sharing {
+    pub(super) fn new(config: &IpConfig) -> Sharing {
+        match (&config.dhcp, config.shard.is_first()) {
+            (DhcpMode::On { .. }, true) if config.shard.of() > 1 => Sharing::Tells { has_news: false },
+            (DhcpMode::On { .. }, false) => Sharing::Follows { version: 0, look_ns: 0 },
+            _ => Sharing::Off,
+        }
+    }
+
+    /// Notes that there may be something to tell.
+    pub(super) fn lease_changed(&mut self) {
+        if let Sharing::Tells { has_news } = self {
+            *has_news = true;
+        }
+    }
+
+    /// When [`Ip::share_lease`] has something to do.
+    pub(super) fn next_deadline_ns(&self) -> u64 {
+        match self {
+            Sharing::Tells { has_news: true } => 0,
+            Sharing::Follows { look_ns, .. } => *look_ns,
+            _ => u64::MAX,
+        }
+    }
+}
+
+/// The client of a shard that asks for an address by itself.
+pub(super) fn client(config: &IpConfig) -> Option<Dhcp> {
+    match &config.dhcp {
+        DhcpMode::On { host_name } if config.shard.is_first() => Some(Dhcp::new(config.mac, host_name, config.secret)),
+        _ => None,
+    }
+}
+
 impl Ip {
+    /// Tells the other shards of an address that may be used by now, or that may not any more; or does as the first one told.
+    pub(super) fn share_lease(&mut self, now_ns: u64) {
+        match &mut self.sharing {
+            Sharing::Tells { has_news } if *has_news => {
+                *has_news = false;
+                let lease = self.dhcp.as_ref().and_then(Dhcp::lease).filter(|lease| {
+                    let own = self.addresses.find(lease.address.into());
+                    own.is_some_and(|own| matches!(own.state, AddressState::Ready | AddressState::Deprecated))
+                });
+                self.config.lease.tell(lease.cloned());
+            }
+            Sharing::Follows { version, look_ns } if *look_ns <= now_ns => {
+                let news = self.config.lease.news(version);
+                let has_address = match &news {
+                    Some(told) => told.is_some(),
+                    None => self.addresses.list().iter().any(|own| own.origin == Origin::Dhcp),
+                };
+                *look_ns = now_ns + if has_address { LOOK_NS } else { LOOK_FIRST_NS };
+                match news {
+                    Some(Some(lease)) => self.lease_changed(Change::Bound(lease)),
+                    Some(None) => self.forget_lease(),
+                    None => {}
+                }
+            }
+            _ => {}
+        }
+    }
+
     /// True if a datagram is for the DHCP client.
     pub(super) fn is_for_dhcp(&self, datagram: &[u8]) -> bool {
         let ports = [SERVER_PORT.to_be_bytes(), CLIENT_PORT.to_be_bytes()].concat();

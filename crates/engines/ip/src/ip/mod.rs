@@ -30,7 +30,7 @@ use linerate_reassembly::{GivenUp, Reassembler, ReassemblyLimits};
 use linerate_wire::EtherType;
 
 use crate::address::{AddressState, Addresses, Origin};
-use crate::config::{ConfigError, DhcpMode, IpConfig};
+use crate::config::{ConfigError, IpConfig};
 use crate::counters::{Counters, DropReason};
 use crate::dhcp::Dhcp;
 use crate::error_limit::ErrorLimit;
@@ -74,6 +74,7 @@ pub struct Ip {
     lifetimes_ns: u64,
     solicit: router::Solicit,
     dhcp: Option<Dhcp>,
+    sharing: lease::Sharing,
     /// Hop limit of IPv6 packets of ours (RFC 4861 section 6.3.4).
     hop_limit: u8,
     /// Identification of IPv4 packets that may be fragmented.
@@ -147,10 +148,8 @@ impl Ip {
             addresses_ns: u64::MAX,
             lifetimes_ns: u64::MAX,
             solicit: router::Solicit::new(config.ipv6),
-            dhcp: match &config.dhcp {
-                DhcpMode::Off => None,
-                DhcpMode::On { host_name } => Some(Dhcp::new(config.mac, host_name, config.secret)),
-            },
+            dhcp: lease::client(&config),
+            sharing: lease::Sharing::new(&config),
             hop_limit: 64,
             assembled: Vec::new(),
             scratch: Vec::new(),
@@ -377,6 +376,7 @@ impl Ip {
             self.lifetimes_ns,
             self.solicit.next_ns,
             self.dhcp.as_ref().map_or(u64::MAX, Dhcp::next_deadline_ns),
+            self.sharing.next_deadline_ns(),
         ];
         fixed.into_iter().fold(u64::MAX, u64::min)
     }
@@ -401,6 +401,8 @@ impl Ip {
             self.paths.expire(now_ns);
             self.expire_lifetimes(now_ns);
         }
+        // Last, because what it tells is what all else made of the lease.
+        self.share_lease(now_ns);
     }
 
     /// The oldest event that was not asked for yet. When 1,024 wait, new ones are lost.
