@@ -294,6 +294,21 @@ fn two_cores_use_one_lease() {
     assert!(text.contains(&format!("{}: ", capture.display())) && !text.contains("missing"), "{text}");
 }
 
+/// It has no other port, and its account has what passed the one that is gone.
+#[test]
+fn a_server_whose_interface_is_deleted_ends() {
+    let Some(place) = Place::new() else { return };
+    let server = place.serve("http --body 3000");
+    let Some(text) = place.program("curl", &["-s", "-m", "60", "http://198.18.5.1/"]) else { return };
+    assert_eq!(text.len(), 3000);
+    place.program("ip", &["link", "del", INTERFACE]).unwrap();
+    let ended = server.end();
+    let text = &ended.expect_code(1).stdout;
+    let account = text.split_once("packets of packet:").unwrap().1;
+    let sent: Vec<&str> = account.lines().find(|line| line.contains("sent")).unwrap().split_whitespace().collect();
+    assert!(sent[1].parse::<u64>().unwrap() >= 5, "{text}");
+}
+
 #[test]
 fn ctl_shows_a_connection_that_echoes() {
     let Some(place) = Place::new() else { return };

@@ -22,7 +22,7 @@ use linerate_worker::{Eagerness, End, Handle, Worker};
 
 use crate::document::Snapshot;
 use crate::service::TcpService;
-use crate::show::{self, TcpView};
+use crate::show::{self, PastPackets, TcpView};
 use crate::stack::{self, ETHERNET_BYTES, NetworkConfig, StackOptions, VLAN_BYTES};
 use crate::{names, ready};
 
@@ -30,6 +30,8 @@ use crate::{names, ready};
 pub const PROGRAM: &str = "tcp";
 /// Frames of the pool beside those of the port: for packets that wait in the stack.
 const FRAMES_WAITING: usize = 4096;
+/// A program whose interface is gone ends after this time.
+const GONE_NS: u64 = 100_000_000;
 
 /// How a program is run.
 pub struct Options {
@@ -51,6 +53,7 @@ pub struct Options {
 pub struct Running<P: Reports> {
     names: BTreeMap<String, IpAddr>,
     given: Vec<(IpAddr, u8)>,
+    past: PastPackets,
     instance: Instance<TcpService<P>>,
 }
 
@@ -126,17 +129,20 @@ pub(crate) fn start_run_by<P: Reports>(
     // The control thread tells of the port, and this one of what it waits for.
     let on_event = Arc::new(Mutex::new(options.on_event));
     let say = move |line: &str| (on_event.lock().unwrap_or_else(PoisonError::into_inner))(line);
+    let past = PastPackets::default();
+    let is_interface = linerate_ports::far_side(&spec) == FarSide::Interface;
     let setup = Setup {
         lock,
         pool,
         datapath,
         run,
-        service: TcpService::new(frame_len_max, eagerness::<P>(&spec), options.capture),
+        service: TcpService::new(frame_len_max, eagerness::<P>(&spec), options.capture, past.clone()),
         core,
         others: datapaths,
         queues: None,
         steers: false,
-        idle_exit_ns: None,
+        // A port that waits for a peer comes back; one whose interface was deleted does not, and there is no other.
+        idle_exit_ns: is_interface.then_some(GONE_NS),
         on_event: Box::new(say.clone()),
     };
     let port = PortConfig { spec: network.port.clone(), ..PortConfig::default() };
@@ -144,7 +150,7 @@ pub(crate) fn start_run_by<P: Reports>(
         ports.add_port(service, port).map(drop).map_err(refused(&format!("port {}", network.port)))
     };
     let instance = linerate_control::start(setup, configure)?;
-    let mut running = Running { instance, names: BTreeMap::new(), given: Vec::new() };
+    let mut running = Running { instance, names: BTreeMap::new(), given: Vec::new(), past };
     let views = running.views();
     // An address that DHCP is to give cannot be listened on before it has come.
     let begins_first = P::ONLY_LISTENS && !network.dhcp;
@@ -274,7 +280,7 @@ impl<P: Reports> Running<P> {
     /// # Errors
     /// The program is ending.
     pub fn snapshot(&self) -> Result<Snapshot<P::Document>, ControlError> {
-        show::snapshot(&self.views())
+        show::snapshot(&self.views(), &self.past)
     }
 
     /// True if it has ended, by itself or by `stop` over its socket.
@@ -321,7 +327,7 @@ impl<P: Reports> Running<P> {
             reading
         };
         let readings = workers.iter_mut().zip(&views).map(reading).collect();
-        let mut snapshot = show::snapshot_of(&views, readings, true);
+        let mut snapshot = show::snapshot_of(&views, readings, &self.past, true);
         drop(workers);
         snapshot.capture = ended.service.and_then(TcpService::last_capture);
         let mut pool = self.instance.pool.clone();

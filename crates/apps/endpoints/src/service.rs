@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::capture::Capture;
 use crate::document::CaptureDocument;
 use crate::request::{Request, What};
-use crate::show::{self, TcpView};
+use crate::show::{self, PastPackets, TcpView};
 
 /// The service of a program `P`.
 pub(crate) struct TcpService<P> {
@@ -28,6 +28,7 @@ pub(crate) struct TcpService<P> {
     eagerness: Eagerness,
     /// File that all frames are written to from the start, until it is created.
     first_capture: Option<PathBuf>,
+    past: PastPackets,
     /// What frames are written to; it goes on when the port was out meanwhile.
     capture: Option<Capture>,
     /// The queues of the port while it is open.
@@ -50,12 +51,18 @@ impl Tap {
 }
 
 impl<P> TcpService<P> {
-    pub(crate) fn new(frame_len_max: usize, eagerness: Eagerness, capture: Option<PathBuf>) -> TcpService<P> {
+    pub(crate) fn new(
+        frame_len_max: usize,
+        eagerness: Eagerness,
+        capture: Option<PathBuf>,
+        past: PastPackets,
+    ) -> TcpService<P> {
         TcpService {
             port: None,
             frame_len_max,
             eagerness,
             first_capture: capture,
+            past,
             capture: None,
             taps: Vec::new(),
             program: PhantomData,
@@ -172,7 +179,7 @@ impl<P: Reports> Service for TcpService<P> {
                 }
                 serde_json::to_value(all)
             }
-            Request::Show { what: What::Stats, .. } => serde_json::to_value(show::snapshot(&views(ports))?),
+            Request::Show { what: What::Stats, .. } => serde_json::to_value(show::snapshot(&views(ports), &self.past)?),
             Request::Capture { file } => serde_json::to_value(self.capture(ports, file)?),
         };
         document.map_err(|error| ControlError::new(error.to_string(), ""))
@@ -214,6 +221,10 @@ impl<P: Reports> Service for TcpService<P> {
         for view in ports.views() {
             let _ = view.call(|worker| show::end(worker));
         }
+    }
+
+    fn queue_left(&mut self, port: &mut dyn Port) {
+        self.past.add(port);
     }
 
     fn port_removed(&mut self, _: &mut PortManager<Self>, _: &str) {

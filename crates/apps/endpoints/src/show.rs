@@ -1,10 +1,11 @@
 //! Documents of what the worker has. Each function that takes a worker runs on the worker's thread, between two rounds, and is bounded.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use linerate_control::{ControlError, QueueDocument, View, WorkerDocument, worker_document};
 use linerate_endpoints_loop::TcpWorker;
-use linerate_port::{Stats, drops_that_happened};
+use linerate_port::{Port, Stats, drops_that_happened};
 use linerate_programs::{OverStack, Reports, TlsDocument};
 use linerate_sys::clock;
 use linerate_tcp::Sharded;
@@ -32,14 +33,33 @@ pub(crate) struct Reading<P: Reports> {
     pub(crate) worker: WorkerDocument,
 }
 
+/// What passed ports that are gone: they broke, and were removed or are to be opened again.
+#[derive(Clone, Default)]
+pub(crate) struct PastPackets(Arc<Mutex<PacketsDocument>>);
+
+impl PastPackets {
+    /// Adds the last totals of a queue pair.
+    pub(crate) fn add(&self, port: &mut dyn Port) {
+        let more = PacketsDocument { queues: Vec::new(), ..packets_of(port) };
+        add_packets(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner), &more);
+    }
+
+    fn get(&self) -> PacketsDocument {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
 /// Everything at one moment.
-pub(crate) fn snapshot<P: Reports>(views: &[TcpView<P>]) -> Result<Snapshot<P::Document>, ControlError> {
+pub(crate) fn snapshot<P: Reports>(
+    views: &[TcpView<P>],
+    past: &PastPackets,
+) -> Result<Snapshot<P::Document>, ControlError> {
     let reading = |view: &TcpView<P>| {
         let core = view.core;
         view.call(move |worker| reading_of(worker, core))
     };
     let readings = views.iter().map(reading).collect::<Result<Vec<_>, _>>()?;
-    Ok(snapshot_of(views, readings, false))
+    Ok(snapshot_of(views, readings, past, false))
 }
 
 /// Everything of one core at one moment.
@@ -80,6 +100,7 @@ impl<P: Reports> Reading<P> {
 pub(crate) fn snapshot_of<P: Reports>(
     views: &[TcpView<P>],
     readings: Vec<Reading<P>>,
+    past: &PastPackets,
     last: bool,
 ) -> Snapshot<P::Document> {
     let now_ns = clock::now_ns();
@@ -95,7 +116,7 @@ pub(crate) fn snapshot_of<P: Reports>(
         retransmissions: BTreeMap::new(),
         counters: BTreeMap::new(),
         stack_connections: 0,
-        packets: PacketsDocument::default(),
+        packets: past.get(),
         worker: WorkerDocument::default(),
         cores: Vec::new(),
         capture: None,
@@ -186,11 +207,14 @@ fn with<P: Reports, R>(
 /// Packets at the worker's queue of the port; `None` if it has none.
 fn packets<P: Reports>(worker: &mut TcpWorker<P>) -> Option<PacketsDocument> {
     let port = worker.datapath.port()?;
-    let port = worker.port(port)?;
+    Some(packets_of(worker.port(port)?))
+}
+
+fn packets_of(port: &mut (dyn Port + '_)) -> PacketsDocument {
     let (caps, stats, queues) =
         (port.caps().clone(), port.stats().unwrap_or_default(), port.queue_stats().unwrap_or_default());
     let detail = format!("{}: {}", caps.backend, caps.detail);
-    Some(PacketsDocument { port: caps.name, detail, ..counts(&stats, &queues) })
+    PacketsDocument { port: caps.name, detail, ..counts(&stats, &queues) }
 }
 
 /// Counters by name.

@@ -134,6 +134,11 @@ pub trait Service: Sized + Send + 'static {
         Ok(port)
     }
 
+    /// A queue pair of a port has left its worker, in order or because it broke, and is about to be closed: its last totals can be read.
+    fn queue_left(&mut self, port: &mut dyn Port) {
+        let _ = port;
+    }
+
     /// A port of that name is gone, for good or until it is opened again ([`PortManager::ports_out`]).
     fn port_removed(&mut self, ports: &mut PortManager<Self>, name: &str) {
         let _ = (ports, name);

@@ -56,7 +56,10 @@ impl<S: Service> Server<S> {
         while !self.stop.stopping() {
             self.sleep(&mut set);
             self.wakeup.clear();
-            while let Ok(event) = self.events.try_recv() {
+            while let Ok(mut event) = self.events.try_recv() {
+                if let PortEvent::Lost { taken, .. } = &mut event {
+                    self.service.queue_left(taken.as_mut());
+                }
                 match self.ports.hear(event) {
                     Some(PortChange::Removed(name)) => self.service.port_removed(&mut self.ports, &name),
                     Some(PortChange::Link(name, link)) => self.service.link_changed(&mut self.ports, &name, link),
