@@ -18,7 +18,7 @@ use super::account::{Account, Cause};
 use super::answer::Whole;
 use super::connection::{Connection, Phase};
 use super::meters::Meters;
-use super::plan::Plan;
+use super::plan::{Answer, Plan};
 use super::schedule::Timetable;
 use crate::network::{Network, Program};
 use crate::table::Table;
@@ -262,8 +262,15 @@ impl Program for Client {
             match connection.reader.read(rest, &self.plan.kinds[request.kind as usize]) {
                 Ok((taken, whole)) => {
                     rest = &rest[taken..];
-                    if let Some(whole) = whole {
-                        self.answered(number, whole, network);
+                    let Some(whole) = whole else { continue };
+                    let answer = &self.plan.kinds[request.kind as usize].answer;
+                    let is_rest_asked_for = connection.requests.len() > 1 || matches!(answer, Answer::Bytes(_));
+                    self.answered(number, whole, network);
+                    let is_open = |one: &Connection| one.phase == Phase::Open;
+                    if !rest.is_empty() && !is_rest_asked_for && self.connections.get(number).is_some_and(is_open) {
+                        // What came with an answer is none to the request that this let begin.
+                        self.fail(number, Cause::WrongAnswer, network);
+                        break;
                     }
                 }
                 Err(cause) => {

@@ -3,9 +3,11 @@
 use core::net::SocketAddr;
 use std::sync::Arc;
 
+use linerate_tcp::{CloseReason, Conn};
+
 use super::*;
 use crate::loopback::{Loopback, Weather};
-use crate::network::Program;
+use crate::network::{Network, Program};
 use crate::serve::{Addresses, Chargen, Content, Discard, Echo, HttpServer, Server, Site};
 
 const SECOND: u64 = 1_000_000_000;
@@ -203,6 +205,39 @@ fn resets_are_counted_once_for_each_request_and_connection() {
     assert_eq!((lost(&connections, Cause::Reset), lost(&requests, Cause::Reset)), (5, 10), "{connections:?}");
     assert_eq!((connections.open, requests.open), (5, 10));
     assert!(connections.balances() && requests.balances());
+}
+
+/// Answers each segment twice.
+struct Twice;
+
+impl Program for Twice {
+    fn start<N: Network>(&mut self, network: &mut N) -> Result<(), String> {
+        network.listen(address()[0], 0).map(drop).map_err(|error| error.to_string())
+    }
+
+    fn connected<N: Network>(&mut self, _: Conn, _: &mut N) {}
+
+    fn received<N: Network>(&mut self, conn: Conn, data: &[u8], network: &mut N) -> usize {
+        network.send(conn, &b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".repeat(2));
+        data.len()
+    }
+
+    fn sendable<N: Network>(&mut self, _: Conn, _: &mut N) {}
+
+    fn peer_closed<N: Network>(&mut self, conn: Conn, network: &mut N) {
+        network.close(conn);
+    }
+
+    fn closed<N: Network>(&mut self, _: Conn, _: CloseReason, _: &mut N) {}
+}
+
+/// The second one was there before the next request, so it is no answer to that.
+#[test]
+fn an_answer_that_nobody_asked_for_is_wrong() {
+    let mut net = load(&format!("connections = 1\ncount = 10\n{HTTP}"), Twice);
+    net.run(10_000, 20 * SECOND);
+    let (_, requests) = accounts(&net);
+    assert_eq!((requests.begun, requests.completed, lost(&requests, Cause::WrongAnswer)), (10, 5, 5), "{requests:?}");
 }
 
 #[test]
