@@ -140,6 +140,7 @@ impl<P: Reports> Service for TcpService<P> {
     type Datapath = Sharded<OverStack<P>>;
 
     const STEERS: bool = true;
+    const MERGES_SEGMENTS: bool = true;
 
     fn add_port(path: &mut Self::Datapath, _: &PortConfig, _: &Caps) -> Result<PortIndex, ControlError> {
         bind(path, ShardPort::Port)

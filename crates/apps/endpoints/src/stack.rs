@@ -92,7 +92,7 @@ impl NetworkConfig {
 
 /// The configuration of the stack.
 pub(crate) fn config(options: &StackOptions, port: &PortSpec, ip: IpConfig, secret: [u8; 16]) -> StackConfig {
-    let partial_checksums = linerate_ports::offloads(port);
+    let partial_checksums = linerate_ports::offloads(&port.completed(&linerate_control::open_options(None, true)));
     let connections_max = part_of(options.connections_max, ip.shard);
     // A load over UDP has a socket where one over TCP has a connection.
     let udp_sockets_max = connections_max;

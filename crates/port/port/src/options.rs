@@ -27,6 +27,9 @@ pub struct OpenOptions {
     pub on_corrupt: Option<OnCorrupt>,
     /// Share frames with the far side instead of copying. In a spec: `zerocopy=yes|no`.
     pub zero_copy: Option<bool>,
+    /// The program sends TCP segments with partial checksums, in runs of a connection: a backend that hands over packets one by one may have another
+    /// way for those, by which they leave in one piece. In a spec: `merge=yes|no`.
+    pub merges_segments: Option<bool>,
     /// Capture filter in tcpdump's language, for a backend that has the kernel run it. In a spec: `filter=TEXT`.
     pub filter: Option<String>,
 }
@@ -61,8 +64,8 @@ pub enum OnCorrupt {
 }
 
 /// The words in specs for the options above, `@` being the queue behind the target.
-pub(crate) const COMMON: [&str; 10] =
-    ["@", "queues", "tx_only", "rx_only", "promisc", "prompt", "refused", "corrupt", "zerocopy", "filter"];
+pub(crate) const COMMON: [&str; 11] =
+    ["@", "queues", "tx_only", "rx_only", "promisc", "prompt", "refused", "corrupt", "zerocopy", "merge", "filter"];
 
 const YES_NO: [(&str, bool); 2] = [("yes", true), ("no", false)];
 
@@ -110,6 +113,7 @@ impl OpenOptions {
             tx_full: self.tx_full.or(others.tx_full),
             on_corrupt: self.on_corrupt.or(others.on_corrupt),
             zero_copy: self.zero_copy.or(others.zero_copy),
+            merges_segments: self.merges_segments.or(others.merges_segments),
             filter: self.filter.or_else(|| others.filter.clone()),
         }
     }
@@ -139,6 +143,7 @@ impl OpenOptions {
                 self.on_corrupt = Some(choice(key, value, &words)?);
             }
             "zerocopy" => self.zero_copy = Some(flag()?),
+            "merge" => self.merges_segments = Some(flag()?),
             "filter" => self.filter = Some(value.into()),
             _ => {}
         }

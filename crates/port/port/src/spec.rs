@@ -9,7 +9,7 @@
 //! option   = key [ "=" value ]                      a key alone means key=yes
 //! ```
 //! Some options are the same for every backend and become [`OpenOptions`]: `queues`, `tx_only`, `rx_only`, `promisc`, `prompt`,
-//! `refused`, `corrupt`, `zerocopy`, `filter`. The others belong to the backend.
+//! `refused`, `corrupt`, `zerocopy`, `merge`, `filter`. The others belong to the backend.
 //!
 //! A backslash before `,`, `@`, `:` or `\` takes the meaning from it (file names). Without a backend the spec is an interface
 //! and the fastest backend that works on it is chosen. Which options there are is each backend's matter; one that it does not

@@ -78,10 +78,11 @@ pub fn far_side(spec: &PortSpec) -> FarSide {
     of(spec).map_or(FarSide::Interface, |entry| entry.far_side)
 }
 
-/// True if a program that sends TCP segments by the port that a spec names had better leave their checksums partial: nobody computes them
+/// True if a program that sends TCP segments by the port that a spec names, with all its options, had better leave their checksums partial: nobody computes them
 /// then, and the port hands many segments over in one piece. Other ports complete them in software.
 pub fn offloads(spec: &PortSpec) -> bool {
-    of(spec).is_some_and(|entry| entry.offloads)
+    let merges = spec.options.merges_segments == Some(true) && spec.options.transmits();
+    of(spec).is_some_and(|entry| entry.offloads || entry.merges && merges)
 }
 
 /// One line for each backend that can be written: its syntax and what it is.

@@ -52,6 +52,8 @@ pub(crate) struct Entry {
     pub lends_frames: bool,
     /// Partial checksums of packets that are sent stay partial, and TCP segments with such checksums leave many at a time.
     pub offloads: bool,
+    /// The same if the port is opened for it (`OpenOptions::merges_segments`).
+    pub merges: bool,
 }
 
 /// What most rows have.
@@ -65,6 +67,7 @@ pub(crate) const PLAIN: Entry = Entry {
     far_side: FarSide::Interface,
     lends_frames: false,
     offloads: false,
+    merges: false,
     access: None,
 };
 

@@ -17,6 +17,7 @@
 //! table.rs       the table (entry.rs: a row)          interfaces.rs  what each interface can be opened with
 //! open.rs        spec -> device                   merged.rs      several queue pairs as one port
 //! pool.rs        memory for ports                 filter.rs      capture filters, by libpcap or without it
+//! merging.rs     AF_XDP, by which TCP segments leave in one piece
 //! freebsd/       those of them that differ there
 //! ```
 #![forbid(unsafe_code)]
@@ -31,6 +32,8 @@ mod interfaces;
 #[cfg_attr(target_os = "freebsd", path = "freebsd/libpcap.rs")]
 mod libpcap;
 mod merged;
+#[cfg(target_os = "linux")]
+mod merging;
 mod open;
 #[cfg(target_os = "linux")]
 mod pci;

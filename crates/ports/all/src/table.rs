@@ -4,6 +4,7 @@ use linerate_port::FarSide;
 use linerate_sys::capability::{Capabilities, Capability};
 
 use crate::entry::{Access, Entry, PLAIN, Unusable, boxed};
+use crate::merging;
 
 /// All of them, in the order of their usefulness to someone who looks for one.
 pub(crate) const ENTRIES: &[Entry] = &[
@@ -12,7 +13,8 @@ pub(crate) const ENTRIES: &[Entry] = &[
         syntax: "xdp:IF[@queue]",
         summary: "AF_XDP: takes the interface's packets away from the kernel; needs CAP_NET_RAW, to receive CAP_BPF too",
         probe: probe_xdp,
-        open: Some(|spec, pool| boxed(linerate_port_xdp::open(spec, pool))),
+        open: Some(merging::open),
+        merges: true,
         lends_frames: true,
         access: Some(Access::Exclusive),
         ..PLAIN

@@ -1,4 +1,4 @@
-//! The contract of ports, for devices of several queues that are used as one port.
+//! The contract of ports, for devices that are used as one port: of several queues, or AF_XDP with AF_PACKET beside it.
 
 use std::time::{Duration, Instant};
 
@@ -10,10 +10,10 @@ use linerate_sys::netns::NetNs;
 use linerate_sys::veth::{self, VethEnd};
 use linerate_testkit::{Disturbance, Facts, Harness, Hit, Link, check_all, or_skip};
 
-/// Two queues each of both ends.
+/// Two queues each of both ends, or two sockets.
 enum Queues {
-    /// Of an interface, by this backend.
-    Veth { backend: &'static str, namespace: Option<NetNs> },
+    /// Of an interface of so many queues, by this backend with these options.
+    Veth { backend: &'static str, options: &'static str, queues: u32, namespace: Option<NetNs> },
     /// Of a memif interface.
     Memif { folder: tempfile::TempDir, links: usize },
 }
@@ -21,9 +21,9 @@ enum Queues {
 impl Queues {
     fn names(&mut self) -> Result<[String; 2], String> {
         match self {
-            Queues::Veth { backend, namespace } => {
-                *namespace = Some(pair().map_err(|error| error.to_string())?);
-                Ok(["near", "far"].map(|name| format!("{backend}:{name},queues=2")))
+            Queues::Veth { backend, options, queues, namespace } => {
+                *namespace = Some(pair(*queues).map_err(|error| error.to_string())?);
+                Ok(["near", "far"].map(|name| format!("{backend}:{name},{options}")))
             }
             Queues::Memif { folder, links } => {
                 *links += 1;
@@ -34,10 +34,10 @@ impl Queues {
     }
 }
 
-fn pair() -> std::io::Result<NetNs> {
+fn pair(queues: u32) -> std::io::Result<NetNs> {
     let namespace = NetNs::anonymous()?;
     let end = |name| VethEnd { name, namespace: &namespace };
-    veth::create(end("near"), end("far"), 2)?;
+    veth::create(end("near"), end("far"), queues)?;
     let prepare = || {
         for scope in ["all", "default", "near", "far"] {
             let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{scope}/disable_ipv6"), "1");
@@ -51,7 +51,7 @@ fn pair() -> std::io::Result<NetNs> {
 impl Harness for Queues {
     fn name(&self) -> String {
         match self {
-            Queues::Veth { backend, .. } => format!("{backend} over veth, two queues as one port"),
+            Queues::Veth { backend, options, .. } => format!("{backend} over veth, {options}, as one port"),
             Queues::Memif { .. } => "memif, two queues as one port".into(),
         }
     }
@@ -72,7 +72,7 @@ impl Harness for Queues {
         let port = |name: &String| -> Result<Box<dyn Port>, String> {
             let opened = parse(name).and_then(|spec| open_device(&spec, &OpenOptions::default(), pool));
             let opened = opened.map_err(|error| error.to_string())?;
-            assert_eq!(opened.device.queues(), 2);
+            assert_eq!(opened.device.queues(), if name.contains("queues=2") { 2 } else { 1 });
             Ok(share_out(opened.device, 1).remove(0))
         };
         let [sender, receiver] = match self {
@@ -114,15 +114,16 @@ fn two_queues_of_memif() {
 }
 
 #[test]
-fn two_queues_of_an_interface() {
+fn several_queues_or_sockets_of_an_interface() {
     if or_skip("no network namespace", NetNs::anonymous()).is_none() {
         return;
     }
-    for backend in ["packet", "xdp"] {
+    // AF_PACKET sends by a queue of the kernel's choice, and the far end receives from one queue: so there is one.
+    for (backend, options, queues) in [("packet", "queues=2", 2), ("xdp", "queues=2", 2), ("xdp", "merge=yes", 1)] {
         let usable = linerate_ports::list().into_iter().find(|listed| listed.name == backend);
         match usable.map(|listed| listed.usable) {
             Some(Ok(())) => {
-                check_all(&mut Queues::Veth { backend, namespace: None });
+                check_all(&mut Queues::Veth { backend, options, queues, namespace: None });
             }
             Some(Err(missing)) => eprintln!("skipped: {backend}: {}", missing.cause),
             None => panic!("there is no backend {backend}"),
@@ -132,7 +133,7 @@ fn two_queues_of_an_interface() {
 
 #[test]
 fn a_device_says_when_its_link_goes_and_comes_and_what_each_queue_did() {
-    let Some(namespace) = or_skip("no network namespace", pair()) else { return };
+    let Some(namespace) = or_skip("no network namespace", pair(2)) else { return };
     let mut pool = Pool::new(PoolConfig { frames: 4096, ..PoolConfig::default() }).unwrap();
     let spec = parse("packet:near,queues=2").unwrap();
     let opened = namespace.run(|| open_device(&spec, &OpenOptions::default(), &pool)).unwrap().unwrap();

@@ -28,7 +28,9 @@
 //! program is attached, CAP_NET_RAW is enough), `promisc=no` (do not take packets for other hardware addresses; the mode ends
 //! with the device, whatever ends the process), `symmetric` (while the device is open, the card has an RSS key that gives both directions
 //! of a flow the same queue; a driver without RSS, such as veth, is refused. After kill -9 the interface keeps both until an `xdp:` port
-//! is opened on it again, which puts back what was).
+//! is opened on it again, which puts back what was), `merge=yes|no` (TCP segments with partial checksums that follow each other leave as one packet,
+//! by an AF_PACKET socket that `linerate-ports` opens beside this one, where the kernel copies each frame; `linerate tcp` asks for it
+//! where the interface has one transmit queue).
 //!
 //! Partial checksums, which a host leaves to a network card, are completed where a packet's checksum is the bare sum of its
 //! pseudo-header ([`linerate_wire::PartialChecksum`]); AF_XDP shows no mark of them. That costs some 50 instructions a packet, and

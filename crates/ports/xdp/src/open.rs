@@ -34,7 +34,7 @@ const QUEUES_MAX: u32 = 1024;
 /// Packets that the kernel sends in one call unless it is told otherwise, and the least that it can be told.
 const BUDGET_MIN: u64 = 32;
 
-const OPTIONS: [&str; 13] = [
+const OPTIONS: [&str; 14] = [
     "@",
     "native",
     "generic",
@@ -48,6 +48,7 @@ const OPTIONS: [&str; 13] = [
     "symmetric",
     "tx_only",
     "promisc",
+    "merge",
 ];
 /// Entries of a ring that `ring=` takes.
 const RING_ENTRIES: std::ops::RangeInclusive<u64> = 64..=1 << 20;

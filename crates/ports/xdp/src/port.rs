@@ -217,6 +217,11 @@ impl XdpPort {
         }
     }
 
+    /// True if the device uses the frames; false if the kernel copies each packet.
+    pub fn is_zero_copy(&self) -> bool {
+        self.queue.zero_copy
+    }
+
     pub(crate) fn name(&self) -> String {
         self.caps.name.clone()
     }

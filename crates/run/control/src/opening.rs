@@ -47,9 +47,16 @@ pub fn pool(shape: &PoolShape) -> Result<Pool, ControlError> {
     pool.map_err(|error| ControlError::new(error.to_string(), "fewer ports (--ports-max) need less"))
 }
 
-/// Opens a port, with so many queue pairs where its spec does not say. A port that listens takes the next peer after one that broke the protocol.
-pub(crate) fn open(spec: &str, queues: Option<u32>, pool: &Pool) -> Result<Opened, ControlError> {
-    opened(spec, &OpenOptions { queues, on_corrupt: Some(OnCorrupt::NextPeer), ..OpenOptions::low_latency() }, pool)
+/// What a port of a program is opened for, with so many queue pairs where its spec does not say; `merges_segments` as in [`OpenOptions`]. A port
+/// that listens takes the next peer after one that broke the protocol.
+pub fn open_options(queues: Option<u32>, merges_segments: bool) -> OpenOptions {
+    let merges_segments = Some(merges_segments);
+    OpenOptions { queues, merges_segments, on_corrupt: Some(OnCorrupt::NextPeer), ..OpenOptions::low_latency() }
+}
+
+/// Opens a port.
+pub(crate) fn open(spec: &str, options: &OpenOptions, pool: &Pool) -> Result<Opened, ControlError> {
+    opened(spec, options, pool)
 }
 
 /// Opens a port that only gets packets: a file is written.
@@ -99,12 +106,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let pool = Pool::new(PoolConfig::default()).unwrap();
         let survives = |options: &str| {
-            let port =
-                open(&format!("memif:{}{options}", folder.path().join("x.sock").display()), None, &pool).unwrap();
+            let port = {
+                let spec = format!("memif:{}{options}", folder.path().join("x.sock").display());
+                open(&spec, &open_options(None, false), &pool).unwrap()
+            };
             port.device.caps().survives_peers
         };
         assert!(survives(""));
         assert!(!survives(",corrupt=close") && !survives(",role=client"));
-        assert!(!open("null:", None, &pool).unwrap().device.caps().survives_peers);
+        assert!(!open("null:", &open_options(None, false), &pool).unwrap().device.caps().survives_peers);
     }
 }

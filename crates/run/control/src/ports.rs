@@ -273,7 +273,8 @@ impl<S: Service> PortManager<S> {
 
     /// Opens a port and attaches it to the worker.
     pub(crate) fn open(&mut self, service: &mut S, config: PortConfig, memif: Option<u32>) -> Result<(), ControlError> {
-        let opened = opening::open(&config.spec, self.queues, &self.pool)?;
+        let options = opening::open_options(self.queues, S::MERGES_SEGMENTS);
+        let opened = opening::open(&config.spec, &options, &self.pool)?;
         if let Some(choice) = &opened.choice {
             self.events.note(&config.name(), choice);
         }

@@ -52,6 +52,10 @@ pub trait Service: Sized + Send + 'static {
     /// others, and a port of several queues is divided among the workers. Without it, [`crate::Setup::steers`] says so for ports of few queues.
     const STEERS: bool = false;
 
+    /// True if the datapath sends TCP segments with partial checksums by ports of whose spec [`linerate_ports::offloads`] says so, completed by
+    /// [`crate::open_options`]: its ports are opened for that.
+    const MERGES_SEGMENTS: bool = false;
+
     /// Adds one end of a ring between two workers. The number is the lowest that is free. Only datapaths of several workers need it.
     ///
     /// # Errors

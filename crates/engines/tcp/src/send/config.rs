@@ -17,7 +17,7 @@ pub struct SendConfig {
     pub budget_bytes: usize,
     /// Most bytes that one connection keeps.
     pub buffer_max: u32,
-    /// Most bytes of those that were not sent yet. What waits for longer has left the processor's caches when its turn comes, and is read from
+    /// Most bytes of those that were not sent yet, rounded down to whole segments. What waits for longer has left the processor's caches when its turn comes, and is read from
     /// memory again.
     pub unsent_max: u32,
     /// Most connections.

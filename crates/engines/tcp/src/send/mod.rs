@@ -173,7 +173,7 @@ pub fn takes_again(tcb: &mut Tcb, memory: &SendMemory) -> bool {
 
 /// Bytes that `write` would take now.
 pub fn room(tcb: &Tcb, memory: &SendMemory) -> usize {
-    queue::room(tcb, memory)
+    write::room_in_segments(tcb, memory)
 }
 
 /// A FIN follows the bytes that were written.

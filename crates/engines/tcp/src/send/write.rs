@@ -44,10 +44,9 @@ fn write_more(tcb: &mut Tcb, memory: &mut SendMemory, bytes: &[u8], now: Now) ->
     if tcb.flags.has(Flags::FIN_QUEUED) {
         return 0;
     }
-    let most = bytes.len().min(room(tcb, memory));
+    let payload = payload_at_least(tcb);
+    let most = bytes.len().min(room_in_segments(tcb, memory));
     let mut rest = &bytes[..most];
-    // Options are not agreed on before the handshake is over; what is written now must fit if they are.
-    let payload = if tcb.is_synchronized() { payload_max(tcb) } else { payload_max(tcb).saturating_sub(12).max(1) };
     if tcb.queued > tcb.in_flight() {
         rest = fill_last(tcb, memory, rest, payload as usize);
     }
@@ -67,6 +66,20 @@ fn write_more(tcb: &mut Tcb, memory: &mut SendMemory, bytes: &[u8], now: Now) ->
         refuse(tcb, now);
     }
     taken
+}
+
+/// Bytes of data of a segment. Options are not agreed on before the handshake is over; what is written before must fit if they are.
+fn payload_at_least(tcb: &Tcb) -> u32 {
+    if tcb.is_synchronized() { payload_max(tcb) } else { payload_max(tcb).saturating_sub(12).max(1) }
+}
+
+/// Bytes that a write would take now: as [`room`], but of what may wait to be sent only whole segments. More would leave as a short segment, which
+/// ends what leaves in one piece, though the program has more to write.
+pub(super) fn room_in_segments(tcb: &Tcb, memory: &SendMemory) -> usize {
+    let (payload, most) = (payload_at_least(tcb), memory.config.unsent_max);
+    let whole = if most < payload { most } else { most - most % payload };
+    let unsent = tcb.queued.saturating_sub(tcb.in_flight());
+    room(tcb, memory).min(whole.saturating_sub(unsent) as usize)
 }
 
 /// The write was cut short: `sendable` is owed.

@@ -83,6 +83,10 @@ impl Messages {
             let merged = if has_partial { merge_at(batch, at, slots - at) } else { None };
             let (packet_slots, skipped);
             if let Some(mut merge) = merged {
+                if merge.segments() == slots - at && at > 0 && slots < batch.len() {
+                    // The run may go on behind what one call takes, so all of it is left to the next call.
+                    break;
+                }
                 front.note = VnetHeader::of_merged(&merge).to_bytes();
                 (packet_slots, front.packets) = (merge.segments(), merge.segments());
                 let headers = merge.finish();

@@ -195,7 +195,8 @@ fn a_write_is_cut_short_at_the_buffer_and_told_when_there_is_room() {
 fn a_write_is_cut_short_at_what_may_wait_and_what_is_in_flight_does_not_count() {
     let config = SendConfig { buffer_max: 100_000, unsent_max: 20_000, ..SendConfig::default() };
     let mut simulation = Simulation::established(quick(), ReceiverConfig::default(), config);
-    assert_eq!((simulation.write(15_000), simulation.write(15_000), simulation.write(1)), (15_000, 5_000, 0));
+    // 13 whole segments of 1,448 bytes may wait.
+    assert_eq!((simulation.write(15_000), simulation.write(15_000), simulation.write(1)), (15_000, 3_824, 0));
     assert!(simulation.tcb.flags.has(Flags::SEND_BLOCKED));
     simulation.emit();
     // The initial window has left.
@@ -204,7 +205,7 @@ fn a_write_is_cut_short_at_what_may_wait_and_what_is_in_flight_does_not_count() 
     assert!(!simulation.tcb.flags.has(Flags::SEND_BLOCKED));
     simulation.run_until_acknowledged();
     // The SYN counts as one.
-    assert_eq!(simulation.receiver.bytes, 34_481);
+    assert_eq!(simulation.receiver.bytes, 33_305);
     simulation.finish();
 }
 
