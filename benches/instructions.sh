@@ -6,8 +6,8 @@
 #   benches/instructions.sh --build   builds what is counted, and counts nothing
 #
 # As many loops at a time as there are cores.
-# The count of a run of 300,000 packets less that of one of 100,000, so that the start of the process is not in it; a tenth of that for the loops
-# that take thousands of instructions, which are half of the time otherwise.
+# The count of a run of 150,000 packets less that of one of 50,000, so that the start of the process is not in it; twice that for the loops whose
+# caches and tables are not full before, and a fifth for those that take thousands of instructions, which are half of the time otherwise.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 command -v valgrind >/dev/null || { echo "skipped: valgrind is not installed" >&2; exit 0; }
@@ -34,8 +34,11 @@ count() {
 # The row of a loop. Some loops do something by the clock now and then (the switch ages its addresses), and under valgrind on a busy machine one time
 # more: what is more than 2 % above the record is counted again, twice at most, and the least of the counts is the row's.
 row() {
-    local few many seen least= packets=100000
-    case $1 in rules_20_masks | openflow_flow_mods | openflow_flow_entries | tcp_echo | tcp_setup) packets=10000 ;; esac
+    local few many seen least= packets=50000
+    case $1 in
+        rules_20_masks | openflow_flow_mods | openflow_flow_entries | tcp_echo | tcp_setup) packets=10000 ;;
+        *_10k_* | cache_* | ofswitch_* | openflow_*) packets=100000 ;;
+    esac
     for _ in 1 2 3; do
         few=$(count "$1" "$packets")
         many=$(count "$1" $((3 * packets)))

@@ -15,12 +15,15 @@ pub(super) fn mann_whitney(one: &[f64], other: &[f64]) -> f64 {
     if let Some(none) = ways.first_mut().and_then(|sums| sums.first_mut()) {
         *none = 1.0;
     }
-    for rank in &ranks {
-        for taken in (1..=one.len()).rev() {
+    // The sum of the ranks so far. No sum of some of them is larger, and no more values were taken than there were: all other cells are 0.
+    let mut reached = 0;
+    for (number, rank) in ranks.iter().enumerate() {
+        reached += rank;
+        for taken in (1..=one.len().min(number + 1)).rev() {
             let (before, after) = ways.split_at_mut(taken);
             let (Some(fewer), Some(more)) = (before.last(), after.first_mut()) else { continue };
-            for (sum, count) in more.iter_mut().enumerate().skip(*rank) {
-                *count += fewer.get(sum - rank).copied().unwrap_or(0.0);
+            for (count, fewer) in more.iter_mut().skip(*rank).take(reached + 1 - rank).zip(fewer) {
+                *count += fewer;
             }
         }
     }
