@@ -17,7 +17,6 @@ use crate::link::PACKET_LEN_MAX;
 use crate::options::Options;
 use crate::receive::{Corrupt, Received, Store};
 use crate::sides::{Receiver, Sender};
-use crate::sys::Alarm;
 use crate::transmit::{Sent, Stop};
 
 /// Where nobody rings, a sleeper looks again this often.
@@ -56,10 +55,9 @@ pub struct MemifPort {
     woken: bool,
     /// What a peer wrote that closed the port.
     fault: Option<String>,
-    /// Ends the sleep of a caller that sleeps by itself.
-    alarm: Option<Alarm>,
-    /// When that is, and how long it was set for.
-    alarm_at_ns: u64,
+    /// When a caller that sleeps by itself looks again though nobody rings, and how long after the look before; 0 while peers are not asked to
+    /// ring.
+    look_at_ns: u64,
     nap_ns: u64,
     /// Kept from one sleep to the next.
     sleeping: PollSet,
@@ -83,8 +81,7 @@ impl MemifPort {
             armed: false,
             woken: false,
             fault: None,
-            alarm: None,
-            alarm_at_ns: 0,
+            look_at_ns: 0,
             nap_ns: 0,
             sleeping: PollSet::default(),
         }
@@ -217,7 +214,7 @@ impl MemifPort {
             side.enable_interrupts(wanted);
         }
         self.armed = wanted;
-        (self.alarm_at_ns, self.nap_ns) = (0, 0);
+        (self.look_at_ns, self.nap_ns) = (0, 0);
         // What was put in before the peer saw the flag is seen by the look that follows.
         fence(Ordering::SeqCst);
         self.silence();
@@ -226,16 +223,13 @@ impl MemifPort {
     /// Takes away the ringing for what came so far: the caller looks at the rings after that.
     fn silence(&mut self) {
         self.receiver.iter().filter_map(Receiver::bell).for_each(|bell| bell.silence());
-        let Some(alarm) = &self.alarm else { return };
         if !self.armed {
-            alarm.set(0);
             return;
         }
         let now_ns = clock::now_ns();
-        if now_ns >= self.alarm_at_ns {
+        if now_ns >= self.look_at_ns {
             self.nap_ns = (2 * self.nap_ns).clamp(NAP_ARMED_NS, NAP_ARMED_MAX_NS);
-            self.alarm_at_ns = now_ns + self.nap_ns;
-            alarm.set(self.nap_ns);
+            self.look_at_ns = now_ns + self.nap_ns;
         }
     }
 
@@ -358,16 +352,16 @@ impl Port for MemifPort {
             return false;
         }
         if self.connection != 0 {
-            let alarm = match self.alarm.take().map_or_else(Alarm::new, Ok) {
-                Ok(alarm) => self.alarm.insert(alarm),
-                Err(_) => return false,
-            };
-            add(alarm.as_fd());
             self.receiver.iter().filter_map(Receiver::bell).for_each(|bell| add(bell.as_fd()));
             self.enable_interrupts(true);
         }
         add(self.handoff.changed.as_fd());
         true
+    }
+
+    /// While peers are asked to ring, the time of the next look at the ring.
+    fn next_deadline_ns(&self) -> Option<u64> {
+        self.armed.then_some(self.look_at_ns)
     }
 
     /// Not where frames are lent to the peer: those that it filled are to be had.

@@ -10,7 +10,7 @@ mod socket;
 
 use std::io;
 
-pub(crate) use bell::{Alarm, Doorbell, RingWatch};
+pub(crate) use bell::{Doorbell, RingWatch};
 pub(crate) use descriptor::{COOKIE, Descriptor, NEXT, NO_INTERRUPT};
 pub(crate) use pool_file::PoolFile;
 pub(crate) use regions::{Regions, Span};

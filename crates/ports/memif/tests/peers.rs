@@ -8,6 +8,7 @@ use common::{CONFIG, PATIENCE, Socket, connected, open, pool, pool_of, until};
 use linerate_mem::{Batch, Pool};
 use linerate_port::{Interest, LinkState, Port, Readiness};
 use linerate_port_memif::MemifPort;
+use linerate_sys::clock;
 use linerate_sys::poll::PollSet;
 use linerate_testkit::child::{self, Child, Signal};
 
@@ -387,6 +388,30 @@ fn packets_that_wake_a_sleeper_come_before_the_bell_is_silenced() {
     assert_eq!(set.wait(0).unwrap(), 0);
     assert_eq!(server.receive(&mut batch).unwrap(), 1);
     assert_eq!(batch.iter().map(|packet| packet[63]).collect::<Vec<_>>(), [1, 2, 3]);
+}
+
+/// A sleeper looks again by itself now and then, because a peer may look at whether it has to ring before its packet is there. Each look
+/// comes later than the one before.
+#[test]
+fn a_sleeper_looks_again_though_nobody_rings() {
+    let (socket, mut pool) = (Socket::new(), pool());
+    let (mut server, mut client) = (socket.open("", &pool).unwrap(), socket.open(",role=client", &pool).unwrap());
+    connected(&mut [&mut server, &mut client]).unwrap();
+    let mut batch = Batch::new(&pool, 8);
+    assert_eq!(server.next_deadline_ns(), None, "who is awake looks all the time");
+    let mut pauses_ns = Vec::new();
+    assert!(server.arm_wakeup(&mut |_| ()));
+    for _ in 0..3 {
+        assert_eq!(server.receive(&mut batch).unwrap(), 0);
+        let due_ns = server.next_deadline_ns().unwrap();
+        pauses_ns.push(due_ns - clock::now_ns());
+        clock::sleep_until_ns(due_ns);
+    }
+    assert!(pauses_ns.is_sorted() && pauses_ns[0] <= 10_000_000 && pauses_ns[2] > 10_000_000, "{pauses_ns:?}");
+    send(&mut client, &mut pool, 1, 1);
+    assert_eq!(server.receive(&mut batch).unwrap(), 1);
+    assert_eq!(server.receive(&mut batch).unwrap(), 0);
+    assert_eq!(server.next_deadline_ns(), None);
 }
 
 /// The pages of a client's memory are mapped before packets come: of each mapping of it in this process all bytes are resident.

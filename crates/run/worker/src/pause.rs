@@ -91,7 +91,7 @@ impl<D: Datapath> Worker<D> {
             Pause::Yield => std::thread::yield_now(),
             Pause::Nap(nap_ns) => {
                 self.tidy(now_ns);
-                clock::sleep_until_ns((now_ns + nap_ns).min(self.next_deadline_ns()));
+                clock::sleep_until_ns((now_ns + nap_ns).min(self.next_deadline_ns(now_ns)));
                 idle.napped();
             }
             Pause::Sleep => {
@@ -117,7 +117,7 @@ impl<D: Datapath> Worker<D> {
             return;
         }
         self.turns.sleeps += 1;
-        let left_ns = self.next_deadline_ns().saturating_sub(now_ns);
+        let left_ns = self.next_deadline_ns(now_ns).saturating_sub(now_ns);
         let (stuck, settled) = (self.stuck_ports(now_ns), self.ports.are_settled());
         let sleep_ns = idle.sleep_ns(blind, stuck, settled).min(left_ns);
         let woken = bed.set.wait(sleep_ns).unwrap_or_else(|_| {
@@ -176,8 +176,8 @@ impl<D: Datapath> Worker<D> {
         }
     }
 
-    fn next_deadline_ns(&self) -> u64 {
-        self.datapath.next_deadline_ns().min(self.ports.next_deadline_ns()).min(self.links_due_ns)
+    fn next_deadline_ns(&self, now_ns: u64) -> u64 {
+        self.datapath.next_deadline_ns().min(self.ports.next_deadline_ns(now_ns)).min(self.links_due_ns)
     }
 
     fn stuck_ports(&mut self, now_ns: u64) -> Stuck {

@@ -229,10 +229,14 @@ impl Ports {
         self.0.iter().flatten().all(|attached| attached.usable && !attached.closed && attached.ending == Ending::No)
     }
 
-    /// When the first port has work to do although nothing arrives; `u64::MAX`: none has.
-    pub(crate) fn next_deadline_ns(&self) -> u64 {
-        let usable = self.0.iter().flatten().filter(|attached| attached.usable);
-        usable.filter_map(|attached| attached.port.next_deadline_ns()).min().unwrap_or(u64::MAX)
+    /// When the first port has work to do although nothing arrives; `u64::MAX`: none has. A port that is not received from now may be past its
+    /// time for as long as that lasts, which is no reason to stay awake.
+    pub(crate) fn next_deadline_ns(&self, now_ns: u64) -> u64 {
+        let due_ns = |attached: &Attached| {
+            let due_ns = attached.port.next_deadline_ns().filter(|_| attached.usable);
+            due_ns.filter(|due_ns| *due_ns > now_ns || attached.is_served())
+        };
+        self.0.iter().flatten().filter_map(due_ns).min().unwrap_or(u64::MAX)
     }
 
     pub(crate) fn get_mut(&mut self, port: PortIndex) -> Option<&mut Attached> {
@@ -427,5 +431,54 @@ impl Attached {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_mem::{Pool, PoolConfig};
+    use linerate_port::{Caps, Stats};
+
+    use super::*;
+
+    /// A port that has work to do at a time.
+    struct Timed(Caps);
+
+    impl Port for Timed {
+        fn caps(&self) -> &Caps {
+            &self.0
+        }
+
+        fn receive(&mut self, _: &mut Batch) -> Result<usize, PortError> {
+            Ok(0)
+        }
+
+        fn transmit(&mut self, _: &mut Batch) -> Result<usize, PortError> {
+            Ok(0)
+        }
+
+        fn wait(&mut self, _: Interest, _: u64) -> Result<Readiness, PortError> {
+            Ok(Readiness::TimedOut)
+        }
+
+        fn stats(&mut self) -> Result<Stats, PortError> {
+            Ok(Stats::default())
+        }
+
+        fn next_deadline_ns(&self) -> Option<u64> {
+            Some(100)
+        }
+    }
+
+    #[test]
+    fn a_port_that_is_not_received_from_does_not_keep_the_worker_awake() {
+        let mut pool = Pool::new(PoolConfig { frames: 64, frame_size: 2048 }).unwrap();
+        let port = Timed(Caps { receives: true, ..Caps::default() });
+        let attached = Attached::new(Box::new(port), 0, Batch::new(&pool, 8), Role::default());
+        let mut ports = Ports(vec![Some(attached)]);
+        assert_eq!([99, 100, 101].map(|now_ns| ports.next_deadline_ns(now_ns)), [100; 3]);
+        pool.alloc(&mut ports.get_mut(PortIndex(0)).unwrap().held, 1, 60);
+        assert_eq!([99, 100, 101].map(|now_ns| ports.next_deadline_ns(now_ns)), [100, u64::MAX, u64::MAX]);
+        pool.free(&mut ports.get_mut(PortIndex(0)).unwrap().held);
     }
 }

@@ -1,4 +1,4 @@
-//! What a port sleeps on: eventfds (eventfd(2)), which the peer has, too, and a timer (timerfd_create(2)).
+//! What a port sleeps on: eventfds (eventfd(2)), which the peer has, too; and the timer (timerfd_create(2)) of the thread that watches ports.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
