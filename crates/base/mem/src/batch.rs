@@ -288,23 +288,11 @@ impl Batch {
     /// Moves the first `count` slots to the end of `other`, as far as it has room, and returns how many.
     #[inline]
     pub fn move_to(&mut self, other: &mut Batch, count: usize) -> usize {
+        other.check_region(&self.region);
         if count.min(self.len()) == 1 {
             // What answers one packet, without what copies of many cost.
-            if other.times_ns.is_empty()
-                && let Some(place) = other.words.get_mut(other.tail)
-                && Arc::ptr_eq(&self.region, &other.region)
-            {
-                *place = self.words[self.head];
-                other.tail += 1;
-                self.head += 1;
-                if self.is_empty() {
-                    (self.head, self.tail) = (0, 0);
-                }
-                return 1;
-            }
             return usize::from(self.move_front(other));
         }
-        other.check_region(&self.region);
         self.move_many(other, count)
     }
 
