@@ -332,6 +332,17 @@ impl Batch {
         true
     }
 
+    /// Bytes of the first packet, to write; none if there is no packet.
+    #[inline(always)]
+    pub fn first_mut(&mut self) -> &mut [u8] {
+        if self.is_empty() {
+            return &mut [];
+        }
+        let word = self.words[self.head];
+        // SAFETY: as in `packet_mut`.
+        unsafe { self.region.packet_mut(word) }
+    }
+
     /// Moves the first slot to the end of `other` as a packet of `len` bytes (cut to what its frame holds) of whose checksum this is known;
     /// false, and nothing has happened, if there is none, or no room.
     #[inline(always)]
@@ -353,6 +364,24 @@ impl Batch {
         }
         self.words[self.head] = word;
         self.move_front(other)
+    }
+
+    /// Puts the only slot of `other` before the first one, as the word that `renew` makes for its frame. False, and nothing has happened, if `other`
+    /// has not one slot, is of another region, or no slot was taken out here, whose place is free.
+    ///
+    /// # Safety
+    /// The word that `renew` returns names the frame that it got, and a packet inside it.
+    #[inline(always)]
+    pub(crate) unsafe fn reuse_only(&mut self, other: &mut Batch, renew: impl FnOnce(u32) -> u64) -> bool {
+        let is_one = (other.tail - other.head == 1) & (self.head != 0) & self.times_ns.is_empty();
+        if !is_one || !Arc::ptr_eq(&other.region, &self.region) {
+            return false;
+        }
+        let Some(place) = self.words.get_mut(self.head - 1) else { return false };
+        *place = renew(crate::slot::frame_of(other.words[other.head]));
+        self.head -= 1;
+        (other.head, other.tail) = (0, 0);
+        true
     }
 
     /// Cuts `bytes` bytes (all of them, if there are fewer) off the front of slot `index`.

@@ -224,6 +224,19 @@ impl Pool {
         self.loaded.pop().map(|frame| unsafe { Slot::new(frame, offset(frame, COLOURS), len) })
     }
 
+    /// Puts the frame of the only packet of `from` in front of `to`, as a packet of [`Pool::packet_len_max`] bytes, as if it had been freed and
+    /// taken again. False, and nothing has happened, if `from` has not one packet, `to` is full, or had no packet before, or one of them is
+    /// of another pool.
+    #[inline]
+    pub fn reuse(&self, from: &mut Batch, to: &mut Batch) -> bool {
+        if !to.is_of(&self.region) {
+            return false;
+        }
+        let len = self.packet_len_max() as u16;
+        // SAFETY: the word names the same frame, and `packet_len_max` bytes after an offset of one of `COLOURS` are inside it.
+        unsafe { to.reuse_only(from, |frame| Slot::new_word(frame, offset(frame, COLOURS), len)) }
+    }
+
     /// Returns every frame of the batch, which is empty afterwards.
     #[inline]
     pub fn free(&mut self, batch: &mut Batch) {

@@ -395,6 +395,82 @@ fn moving_keeps_order_and_times() {
 }
 
 #[test]
+fn one_packet_moves_as_several_do() {
+    let mut pool = pool(16);
+    let (mut one, mut other) = (Batch::new(&pool, 4), Batch::new(&pool, 3));
+    let mut next = 0u8;
+    let mut send = |pool: &mut Pool, one: &mut Batch| {
+        assert_eq!(pool.alloc(one, 1, 60), 1);
+        one.packet_mut(0)[0] = next;
+        next += 1;
+    };
+    for round in 0..10 {
+        send(&mut pool, &mut one);
+        assert_eq!(one.move_to(&mut other, 0), 0);
+        assert_eq!(one.move_to(&mut other, 1 + round % 2), 1);
+        assert_eq!((one.len(), other.packet(other.len() - 1)[0]), (0, round as u8));
+        // The words of `other` reach its end, while there is room in front of them.
+        if round > 0 {
+            pool.free_front(&mut other, 1);
+        }
+    }
+    assert_eq!((one.move_to(&mut other, 1), other.len()), (0, 1));
+    (0..2).for_each(|_| {
+        send(&mut pool, &mut one);
+        one.move_to(&mut other, 1);
+    });
+    send(&mut pool, &mut one);
+    assert_eq!((one.move_to(&mut other, 1), one.len()), (0, 1), "there is no room");
+    drop((one, other));
+    assert!(pool.is_whole());
+}
+
+#[test]
+#[should_panic(expected = "another")]
+fn one_packet_does_not_move_to_a_batch_of_another_region() {
+    let (mut pool, foreign) = (pool(4), pool(4));
+    let (mut batch, mut other) = (Batch::new(&pool, 4), Batch::new(&foreign, 4));
+    pool.alloc(&mut batch, 1, 60);
+    batch.move_to(&mut other, 1);
+}
+
+#[test]
+fn a_frame_that_is_used_again_has_one_owner_and_all_of_its_room() {
+    let (mut pool, mut foreign) = (pool(64), pool(4));
+    let (mut free, mut arrived) = (Batch::new(&pool, 8), Batch::new(&pool, 8));
+    let len = pool.packet_len_max();
+    pool.alloc(&mut free, 8, len);
+    pool.alloc(&mut arrived, 1, 60);
+    assert!(!pool.reuse(&mut arrived, &mut free), "no packet was taken from `free`");
+    let mut sent = Batch::new(&pool, 8);
+    assert_eq!(free.move_to(&mut sent, 2), 2);
+    // As a packet arrives: its front was cut, its checksum is known, and it says that it goes on.
+    arrived.adj(0, 14);
+    arrived.set_checksum(0, Checksum::Verified);
+    arrived.set_more(0, true);
+    let offset = arrived.region_offset(0);
+    assert!(pool.reuse(&mut arrived, &mut free));
+    assert_eq!((free.len(), arrived.len(), free.more(0), free.checksum(0)), (7, 0, false, Checksum::Unknown));
+    assert_eq!((free.packet(0).len(), free.region_offset(0) / 2048), (len, offset / 2048));
+    assert!(free.region_offset(0) % 2048 >= HEADROOM && free.region_offset(0) % 2048 + len <= 2048);
+    assert!(!pool.reuse(&mut arrived, &mut free), "nothing arrived");
+    pool.alloc(&mut arrived, 2, 60);
+    assert!(!pool.reuse(&mut arrived, &mut free), "two packets arrived");
+    let mut stranger = Batch::new(&foreign, 4);
+    foreign.alloc(&mut stranger, 1, 60);
+    assert!(!pool.reuse(&mut stranger, &mut free) && !foreign.reuse(&mut stranger, &mut free));
+    assert!(!pool.reuse(&mut sent, &mut stranger) && stranger.len() == 1);
+    // No two packets share a frame.
+    let frames = |batch: &Batch| (0..batch.len()).map(|at| batch.region_offset(at) / 2048).collect::<Vec<_>>();
+    let mut all = [frames(&free), frames(&arrived), frames(&sent)].concat();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), 7 + 2 + 2);
+    drop((free, arrived, sent, stranger));
+    assert!(pool.is_whole() && foreign.is_whole());
+}
+
+#[test]
 fn slots_leave_a_table_once_in_any_order_and_the_rest_goes_back_with_it() {
     let mut pool = pool(128);
     let (mut batch, mut taken) = (Batch::new(&pool, 64), Batch::new(&pool, 64));

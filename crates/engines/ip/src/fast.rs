@@ -181,6 +181,8 @@ impl Fast6 {
 pub struct FastPath {
     /// Own MAC address.
     mac: u64,
+    /// The first eight bytes of a frame for it, as they lie in memory; the last two are zero.
+    head: u64,
     vlan: Option<u16>,
     in_use4: Vec<Run<u32>>,
     in_use6: Vec<Run<u128>>,
@@ -192,6 +194,7 @@ impl FastPath {
     pub fn new(link: Link, addresses: &Addresses) -> FastPath {
         FastPath {
             mac: link.mac.to_u64(),
+            head: (link.mac.to_u64() << 16).to_be(),
             vlan: link.vlan,
             in_use4: addresses.in_use4.clone(),
             in_use6: addresses.in_use6.clone(),
@@ -220,19 +223,21 @@ impl FastPath {
     }
 
     /// See [`crate::Ip::usual4`].
-    #[inline]
+    #[inline(always)]
     pub fn usual4(&self, frame: &[u8], checksum: Checksum) -> Option<u16> {
         let head = frame.first_chunk::<{ Usual4::HEADERS_LEN }>()?;
-        let word = |at: usize| head[at..].first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
+        // Words as they lie in memory, which no instruction has to turn round.
+        let word = |at: usize| head[at..].first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
+        let half = |at: usize| head[at..].first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes));
         let segment = Usual4 { headers: head, data: &[] };
         // Destination MAC address and the group bit of the source; EtherType, version and header length; fragment and protocol; header
         // length and options of TCP.
-        let differences = (word(0) ^ self.mac << 16) & 0xffff_ffff_ffff_0100
-            | (word(12) ^ 0x0800_4500_0000_0000) & 0xffff_ff00_0000_0000
-            | (word(16) ^ 0x0000_0000_0000_0006) & 0x0000_0000_3fff_00ff
-            | (u64::from(segment.word(46)) ^ 0x8000_0000) & 0xf000_0000
-            | u64::from(segment.word(54) ^ 0x0101_080a);
-        let end = ethernet::HEADER_LEN + usize::from((word(12) >> 16) as u16);
+        let differences = (word(0) ^ self.head) & 0xffff_ffff_ffff_0100u64.to_be()
+            | (word(12) ^ 0x0800_4500_0000_0000u64.to_be()) & 0xffff_ff00_0000_0000u64.to_be()
+            | (word(16) ^ 0x0000_0000_0000_0006u64.to_be()) & 0x0000_0000_3fff_00ffu64.to_be()
+            | u64::from((half(46) ^ 0x8000_0000u32.to_be()) & 0xf000_0000u32.to_be())
+            | u64::from(half(54) ^ 0x0101_080au32.to_be());
+        let end = ethernet::HEADER_LEN + usize::from(u16::from_be_bytes([head[16], head[17]]));
         let fits = (end >= Usual4::HEADERS_LEN) & (end <= frame.len()) & (end <= usize::from(u16::MAX));
         if (differences != 0) | !fits | self.vlan.is_some() || !contains4(&self.in_use4, segment.dst()) {
             return None;
@@ -346,6 +351,7 @@ impl FastPath {
 }
 
 /// True if both checksums of a usual segment are right.
+#[inline(never)]
 fn checksums_are_right(frame: &[u8]) -> bool {
     let Some(packet) = frame.get(ethernet::HEADER_LEN..) else { return false };
     let Some((header, payload)) = packet.split_first_chunk::<20>() else { return false };

@@ -198,9 +198,11 @@ impl<A: App> Stack<A> {
         let Some(end) = engine.egress.ip.usual4(frame, checksum).filter(|_| !batch.more(0)) else { return false };
         let Some(segment) = Usual4::of(frame, end) else { return false };
         let hash = engine.hash_v4(segment.dst(), segment.src(), segment.ports().rotate_left(16));
-        let block = engine.probable_block(hash);
-        let arrival = Arrival { hash, end, kind: Kind::Usual4, checksum, block, ..Arrival::default() };
-        let count = u64::from(usual(engine, app, &arrival, frame));
+        let found = engine.usual_connection(engine.probable_block(hash), &segment);
+        let count = match found {
+            Some(index) if arrive::fast_path(engine, app, index, &plain_of(&segment)) => 1,
+            _ => u64::from(lone_unusual(engine, app, hash, end, checksum, frame, found)),
+        };
         engine.counters.in_segs += count;
         engine.egress.ip.count_fast(count, 0);
         true
@@ -302,7 +304,8 @@ fn usual<A: App>(engine: &mut Engine, app: &mut A, arrival: &Arrival, frame: &[u
     let Some(segment) = Usual4::of(frame, arrival.end) else { return false };
     let found = engine.usual_connection(arrival.block, &segment);
     if let Some(index) = found
-        && arrive::fast_path(engine, app, index, &plain_of(&segment))
+        && (arrive::fast_path(engine, app, index, &plain_of(&segment))
+            || arrive::brief_path(engine, app, index, &plain_of(&segment)))
     {
         return true;
     }
@@ -321,15 +324,31 @@ fn plain_of<'a>(segment: &Usual4<'a>) -> Plain<'a> {
     }
 }
 
-/// A segment with usual headers, of the connection `found` if that is known, that the fast path does not take; false if its source address is none that another host can have.
+/// As [`unusual`], for a segment that came alone, and that the fast path does not take.
 #[inline(never)]
-fn unusual<A: App>(engine: &mut Engine, app: &mut A, arrival: &Arrival, frame: &[u8], found: Option<u32>) -> bool {
-    let Some(usual) = Usual4::of(frame, arrival.end) else { return false };
+fn lone_unusual<A: App>(
+    engine: &mut Engine,
+    app: &mut A,
+    hash: u64,
+    end: u16,
+    checksum: Checksum,
+    frame: &[u8],
+    found: Option<u32>,
+) -> bool {
     if let Some(index) = found
+        && let Some(usual) = Usual4::of(frame, end)
         && arrive::brief_path(engine, app, index, &plain_of(&usual))
     {
         return true;
     }
+    let arrival = Arrival { hash, end, kind: Kind::Usual4, checksum, ..Arrival::default() };
+    unusual(engine, app, &arrival, frame, found)
+}
+
+/// A segment with usual headers, of the connection `found` if that is known, that neither of the shorter ways takes; false if its source address is none that another host can have.
+#[inline(never)]
+fn unusual<A: App>(engine: &mut Engine, app: &mut A, arrival: &Arrival, frame: &[u8], found: Option<u32>) -> bool {
+    let Some(usual) = Usual4::of(frame, arrival.end) else { return false };
     if !engine.egress.ip.may_send4(usual.src()) {
         other(engine, app, frame, arrival.checksum);
         return false;

@@ -190,7 +190,7 @@ impl Ip {
 
     /// Recognises a usual TCP segment over IPv4 for one of our addresses, and says where its data end in the frame ([`crate::Usual4`]). The
     /// caller looks for a connection of these addresses; if there is none, it asks [`Ip::may_send4`] about the source address, too.
-    #[inline]
+    #[inline(always)]
     pub fn usual4(&self, frame: &[u8], checksum: Checksum) -> Option<u16> {
         self.fast.usual4(frame, checksum)
     }

@@ -118,6 +118,10 @@ impl Egress {
     #[inline]
     pub(crate) fn free(&mut self, batch: &mut Batch, pool: &mut Pool) {
         let own = &mut self.pool;
+        // The frame of a packet that came alone is the next that is written into, without a way through the pool.
+        if own.reuse(batch, &mut self.frames) {
+            return;
+        }
         let home = if batch.is_of(own.region()) { own } else { pool };
         home.free(batch);
     }
@@ -168,7 +172,7 @@ impl Egress {
         timestamps: (u32, u32),
     ) {
         let checksum = self.checksum();
-        let len = header::write_usual(self.frames.packet_mut(0), link, ends, segment, timestamps, self.partial);
+        let len = header::write_usual(self.frames.first_mut(), link, ends, segment, timestamps, self.partial);
         if len != 0 {
             self.frames.move_written(&mut self.output, len, checksum);
         }
@@ -178,7 +182,7 @@ impl Egress {
     #[inline]
     pub(crate) fn transmit_syn(&mut self, link: &[u8; 14], ends: Ends, segment: &Segment<'_>, options: [u32; 5]) {
         let checksum = self.checksum();
-        let len = header::write_syn(self.frames.packet_mut(0), link, ends, segment, options, self.partial);
+        let len = header::write_syn(self.frames.first_mut(), link, ends, segment, options, self.partial);
         if len != 0 {
             self.frames.move_written(&mut self.output, len, checksum);
         }
@@ -194,10 +198,10 @@ impl Egress {
     #[inline]
     fn transmit_by(&mut self, hop: HopId, write: impl FnOnce(&mut [u8], &[u8]) -> usize) -> bool {
         let Some(link) = self.ip.header(hop) else { return false };
-        if self.frames.is_empty() || self.output.room() == 0 {
+        if self.output.room() == 0 {
             return true;
         }
-        let len = write(self.frames.packet_mut(0), link.as_slice());
+        let len = write(self.frames.first_mut(), link.as_slice());
         if len != 0 {
             let checksum = self.checksum();
             self.frames.move_written(&mut self.output, len, checksum);

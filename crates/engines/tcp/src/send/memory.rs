@@ -145,7 +145,7 @@ impl SendMemory {
     }
 
     /// Gives chunk `handle` back.
-    #[inline]
+    #[inline(always)]
     pub(super) fn free(&mut self, handle: u32) {
         let size = self.size_mut(handle);
         let (line, lines) = (line_of(handle), size.chunk_lines);
@@ -155,7 +155,7 @@ impl SendMemory {
     }
 
     /// The header of chunk `handle`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn header(&self, handle: u32) -> Header {
         Header::read(&self.size(handle).lines[line_of(handle)])
     }

@@ -188,7 +188,7 @@ pub fn on_ack(tcb: &mut Tcb, memory: &mut SendMemory, ack: &Ack<'_>, now: Now) -
 }
 
 /// As `on_ack`, of an acknowledgment of one chunk, SYN and FIN included, that reports nothing else.
-#[inline]
+#[inline(always)]
 pub fn on_plain_ack(tcb: &mut Tcb, memory: &mut SendMemory, ack: &Ack<'_>, now: Now) -> AckOutcome {
     match usual::on_single_ack(tcb, memory, ack, now) {
         Some(outcome) => outcome,

@@ -30,14 +30,14 @@ pub(super) fn next_segment<'a>(tcb: &mut Tcb, memory: &'a mut SendMemory, now: N
 /// True in the usual case: the chunk fits into both windows as it is, Nagle does not hold it, and there was no pause.
 #[inline]
 fn may_send_as_it_is(tcb: &Tcb, memory: &SendMemory, handle: u32, flight: u32, now: Now) -> bool {
-    handle != NONE && tcb.is_synchronized() && fits(tcb, memory, &memory.header(handle), flight, now)
+    let payload = payload_max(tcb);
+    handle != NONE && tcb.is_synchronized() && fits(tcb, memory, &memory.header(handle), payload, flight, now)
 }
 
 /// True if the first unsent chunk, whose header this is, fits into both windows, Nagle does not hold it, and there was no pause that
-/// changes the congestion window.
+/// changes the congestion window. `payload` is [`payload_max`].
 #[inline]
-pub(super) fn fits(tcb: &Tcb, memory: &SendMemory, header: &Header, flight: u32, now: Now) -> bool {
-    let payload = payload_max(tcb);
+pub(super) fn fits(tcb: &Tcb, memory: &SendMemory, header: &Header, payload: u32, flight: u32, now: Now) -> bool {
     let (len, end) = (u32::from(header.len), flight + header.span());
     let may_follow = flight == 0 || len == payload || tcb.flags.has(Flags::NODELAY);
     let is_as_before = flight != 0
@@ -154,15 +154,15 @@ pub(super) fn coarse(now: Now) -> u16 {
 #[inline]
 fn send<'a>(tcb: &mut Tcb, memory: &'a mut SendMemory, handle: u32, now: Now) -> Outgoing<'a> {
     let header = mark_sent(tcb, memory, handle, now);
-    arm_sent(tcb, memory, now);
+    arm_sent(tcb, memory, payload_max(tcb), now);
     outgoing(tcb, memory, handle, &header, false)
 }
 
-/// The timer after something was sent for the first time.
+/// The timer after something was sent for the first time. `payload` is [`payload_max`].
 #[inline(always)]
-pub(super) fn arm_sent(tcb: &mut Tcb, memory: &SendMemory, now: Now) {
+pub(super) fn arm_sent(tcb: &mut Tcb, memory: &SendMemory, payload: u32, now: Now) {
     if tcb.send_deadline == NEVER || timer::kind(tcb) == Timer::Window {
-        timer::arm_clean(tcb, memory, now);
+        timer::arm_clean_with(tcb, memory, payload, now);
     } else if timer::kind(tcb) == Timer::Probe {
         timer::put_off(tcb, memory, now);
     }

@@ -50,6 +50,12 @@ pub(super) fn set(tcb: &mut Tcb, timer: Timer, ms: u32, now: Now) {
 /// Sets the deadline of a connection without state of recovery, of which something is in flight, and clears it if nothing is.
 #[inline]
 pub(super) fn arm_clean(tcb: &mut Tcb, memory: &SendMemory, now: Now) {
+    arm_clean_with(tcb, memory, payload_max(tcb), now);
+}
+
+/// As [`arm_clean`], if [`payload_max`] is known.
+#[inline]
+pub(super) fn arm_clean_with(tcb: &mut Tcb, memory: &SendMemory, payload: u32, now: Now) {
     if tcb.snd_nxt == tcb.snd_una {
         tcb.send_deadline = NEVER;
         return;
@@ -58,7 +64,7 @@ pub(super) fn arm_clean(tcb: &mut Tcb, memory: &SendMemory, now: Now) {
     if tcb.srtt_us == 0 || !tcb.flags.has(Flags::SACK) || !tcb.is_synchronized() {
         return set(tcb, Timer::Timeout, rto, now);
     }
-    set(tcb, Timer::Probe, probe_ms(tcb, memory).min(rto), now);
+    set(tcb, Timer::Probe, probe_ms(tcb, memory, payload).min(rto), now);
 }
 
 /// New data was sent, which puts a tail loss probe off (RFC 8985 section 7.2), or hastens it where only one segment was in flight before;
@@ -67,14 +73,14 @@ pub(super) fn arm_clean(tcb: &mut Tcb, memory: &SendMemory, now: Now) {
 pub(super) fn put_off(tcb: &mut Tcb, memory: &SendMemory, now: Now) {
     let waited_ms = now.us.wrapping_sub(memory.header(tcb.head).stamp) / 1_000;
     let rest_ms = rtt::rto_ms(tcb, &memory.config).saturating_sub(waited_ms);
-    set(tcb, Timer::Probe, probe_ms(tcb, memory).min(rest_ms), now);
+    set(tcb, Timer::Probe, probe_ms(tcb, memory, payload_max(tcb)).min(rest_ms), now);
 }
 
 /// The probe time-out (PTO of RFC 8985 section 7.2): two round trips, and the longest delay of an acknowledgment if less than two full
 /// segments are in flight, which the peer need not acknowledge at once (RFC 5681 section 4.2).
 #[inline]
-fn probe_ms(tcb: &Tcb, memory: &SendMemory) -> u32 {
-    let delay_ms = if tcb.in_flight() < 2 * payload_max(tcb) { memory.config.ack_delay_max_ms } else { 2 };
+fn probe_ms(tcb: &Tcb, memory: &SendMemory, payload: u32) -> u32 {
+    let delay_ms = if tcb.in_flight() < 2 * payload { memory.config.ack_delay_max_ms } else { 2 };
     tcb.srtt_us / 500 + delay_ms
 }
 

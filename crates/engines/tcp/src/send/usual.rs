@@ -38,7 +38,7 @@ pub(super) fn on_ack(tcb: &mut Tcb, memory: &mut SendMemory, up_to: Seq, seq: Se
 }
 
 /// As [`on_ack`], also of a SYN or FIN. `None`, and nothing has happened, if it does not apply.
-#[inline]
+#[inline(always)]
 pub(super) fn on_single_ack(tcb: &mut Tcb, memory: &mut SendMemory, ack: &Ack<'_>, now: Now) -> Option<AckOutcome> {
     let handle = tcb.head;
     if (tcb.cold != NONE) | (ack.ack != tcb.snd_nxt) | (handle != tcb.last_sent) | (handle == NONE) {
@@ -95,14 +95,15 @@ pub(super) fn next_segment<'a>(tcb: &mut Tcb, memory: &'a mut SendMemory, now: N
         return None;
     }
     let header = memory.header(handle);
+    let payload = queue::payload_max(tcb);
     if ((header.marks != Marks::default()) & (header.marks != Marks::FIN))
-        || !output::fits(tcb, memory, &header, flight, now)
+        || !output::fits(tcb, memory, &header, payload, flight, now)
     {
         return None;
     }
     memory.stamp(handle, now.us);
     output::count_sent(tcb, memory, handle, &header, now);
-    output::arm_sent(tcb, memory, now);
+    output::arm_sent(tcb, memory, payload, now);
     let fin = header.marks == Marks::FIN;
     Some(Last { seq: header.seq, data: &memory.bytes(handle)[..usize::from(header.len)], fin })
 }
@@ -119,7 +120,7 @@ pub(super) fn next_syn(tcb: &mut Tcb, memory: &mut SendMemory, now: Now) -> Opti
     }
     memory.stamp(handle, now.us);
     output::count_sent(tcb, memory, handle, &header, now);
-    output::arm_sent(tcb, memory, now);
+    output::arm_sent(tcb, memory, queue::payload_max(tcb), now);
     Some(header.seq)
 }
 
