@@ -9,7 +9,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use linerate_control::ControlError;
+use linerate_control::{ControlError, add_drops};
 use linerate_mem::{Batch, Pool};
 use linerate_port::{
     Caps, Drops, Interest, MonitorAccount, OpenOptions, Port, PortError, Readiness, Stats, drops_that_happened,
@@ -21,8 +21,8 @@ use crate::document::CaptureDocument;
 pub(crate) struct Capture {
     path: PathBuf,
     file: SharedFile,
-    /// What the watchers of queues that are gone did not get into it.
-    past: Vec<MonitorAccount>,
+    /// What the watchers of queues that are gone did not get into it, by cause.
+    missing: Vec<Drops>,
 }
 
 #[derive(Clone)]
@@ -45,7 +45,7 @@ impl Capture {
         let spec = linerate_ports::file(&path.display().to_string());
         let opened = linerate_ports::open_device(&spec, &OpenOptions::transmit(), pool);
         let file = opened.map_err(|error| ControlError::new(error.to_string(), ""))?.into_port();
-        Ok(Capture { path: path.to_owned(), file: SharedFile(Arc::new(Mutex::new(file))), past: Vec::new() })
+        Ok(Capture { path: path.to_owned(), file: SharedFile(Arc::new(Mutex::new(file))), missing: Vec::new() })
     }
 
     /// The file.
@@ -61,7 +61,8 @@ impl Capture {
 
     /// Keeps the account of a watcher whose queue is gone; the capture goes on when it comes back.
     pub(crate) fn keep(&mut self, account: MonitorAccount) {
-        self.past.push(account);
+        // A peer that comes and goes makes no more rows.
+        add_drops(&mut self.missing, &account.stats.tx_drops);
     }
 
     /// What is in the file, and what is missing, when the watchers of all queues have ended with these accounts.
@@ -70,15 +71,9 @@ impl Capture {
         // What a failed write lost is in the totals.
         let _ = file.flush();
         let stats = file.stats().unwrap_or_default();
-        let mut causes: Vec<Drops> = Vec::new();
-        for drop in
-            self.past.into_iter().chain(accounts).flat_map(|account| account.stats.tx_drops).chain(stats.tx_drops)
-        {
-            match causes.iter_mut().find(|known| known.place == drop.place && known.cause == drop.cause) {
-                Some(known) => known.packets += drop.packets,
-                None => causes.push(drop),
-            }
-        }
+        let mut causes = self.missing;
+        accounts.for_each(|account| add_drops(&mut causes, &account.stats.tx_drops));
+        add_drops(&mut causes, &stats.tx_drops);
         CaptureDocument {
             file: self.path.display().to_string(),
             written: stats.tx_packets,
@@ -133,5 +128,27 @@ impl Port for QueueWriter {
 
     fn stats(&mut self) -> Result<Stats, PortError> {
         Ok(self.stats.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_mem::PoolConfig;
+
+    use super::*;
+
+    #[test]
+    fn a_peer_that_comes_and_goes_takes_no_more_memory() {
+        let (folder, pool) = (tempfile::tempdir().unwrap(), Pool::new(PoolConfig::default()).unwrap());
+        let mut capture = Capture::create(&folder.path().join("frames.pcapng"), &pool).unwrap();
+        let lost = Drops { place: "monitor of memif:x".into(), cause: "no free frame for a copy".into(), packets: 2 };
+        let account = || {
+            let stats = Stats { tx_drops: vec![lost.clone()], ..Stats::default() };
+            MonitorAccount { stats, ..MonitorAccount::default() }
+        };
+        (0..1000).for_each(|_| capture.keep(account()));
+        assert_eq!(capture.missing.len(), 1);
+        let document = capture.ended([account()].into_iter());
+        assert_eq!((document.written, document.missed, document.causes.len()), (0, 2002, 1));
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use linerate_control::{ControlError, QueueDocument, View, WorkerDocument, worker_document};
+use linerate_control::{ControlError, QueueDocument, View, WorkerDocument, add_drops, worker_document};
 use linerate_endpoints_loop::TcpWorker;
 use linerate_port::{Port, Stats, drops_that_happened};
 use linerate_programs::{OverStack, Reports, TlsDocument};
@@ -173,14 +173,8 @@ fn add_packets(sum: &mut PacketsDocument, more: &PacketsDocument) {
     sum.sent += more.sent;
     sum.sent_bytes += more.sent_bytes;
     sum.queues.extend(more.queues.iter().cloned());
-    for (sum, more) in [(&mut sum.rx_drops, &more.rx_drops), (&mut sum.tx_drops, &more.tx_drops)] {
-        for drops in more {
-            match sum.iter_mut().find(|known| (&known.place, &known.cause) == (&drops.place, &drops.cause)) {
-                Some(known) => known.packets += drops.packets,
-                None => sum.push(drops.clone()),
-            }
-        }
-    }
+    add_drops(&mut sum.rx_drops, &more.rx_drops);
+    add_drops(&mut sum.tx_drops, &more.tx_drops);
 }
 
 /// Two threads together; the pool is one.

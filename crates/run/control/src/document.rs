@@ -107,7 +107,7 @@ impl<C: Default> PortDocument<C> {
 }
 
 /// Adds packets lost to those lost at the same place because of the same cause.
-fn add_drops(sum: &mut Vec<Drops>, others: &[Drops]) {
+pub fn add_drops(sum: &mut Vec<Drops>, others: &[Drops]) {
     for other in others {
         match sum.iter_mut().find(|known| known.place == other.place && known.cause == other.cause) {
             Some(known) => known.packets += other.packets,

@@ -26,7 +26,9 @@ mod stop;
 mod value;
 
 pub use connection::Connection;
-pub use document::{PortDocument, QueueDocument, WorkerDocument, add_port_stats, port_documents, worker_document};
+pub use document::{
+    PortDocument, QueueDocument, WorkerDocument, add_drops, add_port_stats, port_documents, worker_document,
+};
 pub use instance::{Ended, Instance, RunWorker, Setup, StartError, refused, start};
 pub use opening::{PoolShape, open_options, pool};
 pub use port_config::{PortConfig, is_name, split_setting};

@@ -56,17 +56,13 @@ pub fn open_options(queues: Option<u32>, merges_segments: bool) -> OpenOptions {
 
 /// Opens a port.
 pub(crate) fn open(spec: &str, options: &OpenOptions, pool: &Pool) -> Result<Opened, ControlError> {
-    opened(spec, options, pool)
+    let opened = linerate_ports::parse(spec).and_then(|spec| linerate_ports::open_device(&spec, options, pool));
+    opened.map_err(|error| ControlError::new(format!("cannot open {}: {}", error.spec, error.cause), error.hint))
 }
 
 /// Opens a port that only gets packets: a file is written.
 pub(crate) fn open_output(spec: &str, pool: &Pool) -> Result<Opened, ControlError> {
-    opened(spec, &OpenOptions::transmit(), pool)
-}
-
-fn opened(spec: &str, options: &OpenOptions, pool: &Pool) -> Result<Opened, ControlError> {
-    let opened = linerate_ports::parse(spec).and_then(|spec| linerate_ports::open_device(&spec, options, pool));
-    opened.map_err(|error| ControlError::new(format!("cannot open {}: {}", error.spec, error.cause), error.hint))
+    open(spec, &OpenOptions::transmit(), pool)
 }
 
 #[cfg(test)]
@@ -106,11 +102,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let pool = Pool::new(PoolConfig::default()).unwrap();
         let survives = |options: &str| {
-            let port = {
-                let spec = format!("memif:{}{options}", folder.path().join("x.sock").display());
-                open(&spec, &open_options(None, false), &pool).unwrap()
-            };
-            port.device.caps().survives_peers
+            let spec = format!("memif:{}{options}", folder.path().join("x.sock").display());
+            open(&spec, &open_options(None, false), &pool).unwrap().device.caps().survives_peers
         };
         assert!(survives(""));
         assert!(!survives(",corrupt=close") && !survives(",role=client"));
