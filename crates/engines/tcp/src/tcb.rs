@@ -34,6 +34,14 @@ pub enum State {
     TimeWait,
 }
 
+impl State {
+    /// True if the handshake has begun, and is not over.
+    #[inline]
+    pub fn is_attempt(self) -> bool {
+        matches!(self, State::SynSent | State::SynReceived)
+    }
+}
+
 /// A set of bits about a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags(pub u32);

@@ -252,6 +252,38 @@ fn a_silent_peer_is_probed_and_a_dead_one_given_up() {
     pair.assert_clean();
 }
 
+/// As with Linux, who waits for an address that nobody on the link has is told after seconds, by ARP and by neighbour discovery.
+#[test]
+fn an_attempt_ends_when_its_neighbour_does_not_answer() {
+    for nobody in ["198.18.0.77", "2001:db8::77"] {
+        let mut pair = Pair::new();
+        let first = pair.connect(address(nobody, 80));
+        pair.run(2_900);
+        assert_eq!(pair.a.app().told, []);
+        pair.run(5_000);
+        assert_eq!(pair.a.app().told, [Told::Closed(first, CloseReason::Unreachable)]);
+        // One that begins later ends as well, also while the neighbour is asked once more.
+        let second = pair.connect(address(nobody, 80));
+        pair.run(7_500);
+        assert_eq!(pair.a.app().told[1..], [Told::Closed(second, CloseReason::Unreachable)]);
+        pair.assert_clean();
+    }
+}
+
+/// A connection that stands waits for a neighbour that is away for a while.
+#[test]
+fn a_connection_outlives_a_neighbour_that_does_not_answer() {
+    let mut pair = Pair::new();
+    let (a, b) = pair.connected(ListenOptions::default());
+    pair.run(100_000);
+    pair.filter = Some(Box::new(|_, _| false));
+    pair.send_a(a, b"hello");
+    pair.run(30_000);
+    pair.filter = None;
+    pair.run(60_000);
+    assert_eq!((pair.a.app().told.len(), &pair.b.app().data[&b][..]), (1, &b"hello"[..]));
+}
+
 #[test]
 fn a_peer_that_never_answers_times_out() {
     let mut quick = config(1);

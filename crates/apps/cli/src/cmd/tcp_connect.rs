@@ -3,7 +3,8 @@
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::process;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use linerate_endpoints::sockets::{Host, TcpStream};
 
@@ -18,6 +19,10 @@ Examples:
 Standard input that ends closes this direction; the command ends when the server has closed the other one.
 Exit status: 0 done; 1 the connection broke; 2 there was no connection.";
 
+/// What may be wrong if a host is unreachable.
+const UNREACHABLE: &str = "neither it nor a gateway answers on this link, or a router does not pass packets on to it";
+/// After this time the user is told that there is no answer yet.
+const SAY_AFTER: Duration = Duration::from_secs(2);
 /// Bytes that are carried at a time.
 const PIECE: usize = 64 * 1024;
 
@@ -41,8 +46,10 @@ pub fn run(args: &Args) -> Result<bool, String> {
     let options = args.network.options(&format!("tcp-connect-{}", process::id()), 16)?;
     let host = Host::start(&network, options).map_err(|error| error.to_string())?;
     let ip = name.parse().ok().or_else(|| host.address_of(&name)).ok_or_else(|| format!("{name}: no address"))?;
-    let stream =
-        host.connect_blocking(SocketAddr::new(ip, port)).map_err(|error| format!("{}: {error}", args.server))?;
+    let stream = connect(&host, SocketAddr::new(ip, port), args).map_err(|error| match error.kind() {
+        io::ErrorKind::HostUnreachable => format!("{}: host unreachable: {UNREACHABLE}", args.server),
+        _ => format!("{}: {error}", args.server),
+    })?;
     if !args.network.quiet {
         let local = stream.local_addr().map_err(|error| error.to_string())?;
         note(&format!("connected: {local} to {}", args.server));
@@ -51,7 +58,9 @@ pub fn run(args: &Args) -> Result<bool, String> {
     let writing = Arc::clone(&stream);
     // The thread may wait for standard input for ever; it ends with the process.
     std::thread::spawn(move || {
-        let _ = carry(&mut io::stdin().lock(), &mut &*writing);
+        if let Err((Side::From, error)) = carry(&mut io::stdin().lock(), &mut &*writing) {
+            note(&format!("linerate tcp connect: standard input: {error}"));
+        }
         writing.shut_down_write();
     });
     match carry(&mut &*stream, &mut io::stdout().lock()) {
@@ -59,11 +68,28 @@ pub fn run(args: &Args) -> Result<bool, String> {
             finish(&stream);
             Ok(true)
         }
-        Err(error) => {
-            note(&format!("linerate tcp connect: {}: {error}", args.server));
+        Err((side, error)) => {
+            let place = if side == Side::From { args.server.as_str() } else { "standard output" };
+            note(&format!("linerate tcp connect: {place}: {error}"));
             Ok(false)
         }
     }
+}
+
+/// Connects; says so if that takes its time.
+fn connect(host: &Host, server: SocketAddr, args: &Args) -> io::Result<TcpStream> {
+    let (ended, waits) = mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let is_late = waits.recv_timeout(SAY_AFTER) == Err(mpsc::RecvTimeoutError::Timeout);
+            if is_late && !args.network.quiet {
+                note(&format!("{}: no answer yet; trying on for up to four minutes", args.server));
+            }
+        });
+        let stream = host.connect_blocking(server);
+        drop(ended);
+        stream
+    })
 }
 
 /// The host, without the brackets of an IPv6 address, and the port.
@@ -84,15 +110,21 @@ fn finish(stream: &TcpStream) {
     let _ = (&*stream).flush();
 }
 
+/// Where an error of [`carry`] comes from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    From,
+    To,
+}
+
 /// Carries bytes until their end, each as soon as it is there.
-fn carry(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
+fn carry(from: &mut impl Read, to: &mut impl Write) -> Result<(), (Side, io::Error)> {
     let mut piece = vec![0; PIECE];
     loop {
-        let read = from.read(&mut piece)?;
+        let read = from.read(&mut piece).map_err(|error| (Side::From, error))?;
         if read == 0 {
             return Ok(());
         }
-        to.write_all(&piece[..read])?;
-        to.flush()?;
+        to.write_all(&piece[..read]).and_then(|()| to.flush()).map_err(|error| (Side::To, error))?;
     }
 }

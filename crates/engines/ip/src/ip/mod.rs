@@ -300,6 +300,11 @@ impl Ip {
         self.neighbours.header(hop)
     }
 
+    /// True if the neighbour was asked three times in vain, by ARP or neighbour discovery, and has not been heard of since.
+    pub fn has_failed(&self, hop: HopId) -> bool {
+        self.neighbours.has_failed(hop)
+    }
+
     /// Notes that packets to the neighbour arrive, because the transport made progress; then it is not probed.
     #[inline]
     pub fn confirm(&self, hop: HopId) {

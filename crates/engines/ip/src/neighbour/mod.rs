@@ -103,6 +103,8 @@ struct Entry {
     /// When somebody last sent to it; 0: never.
     used_ns: u64,
     is_router: bool,
+    /// It was asked three times in vain, and has not been heard of since.
+    has_failed: bool,
     parked: Queue,
 }
 
@@ -188,6 +190,7 @@ impl Neighbours {
             asked: 0,
             used_ns: 0,
             is_router: false,
+            has_failed: false,
             parked: Queue::EMPTY,
         };
         Neighbours {
@@ -237,6 +240,12 @@ impl Neighbours {
         if let Some(hot) = self.hot.get(hop.index()).filter(|hot| hot.generation == hop.generation()) {
             hot.confirmed.set(true);
         }
+    }
+
+    /// True if the neighbour was asked three times in vain, and has not been heard of since, also while it is asked again.
+    pub fn has_failed(&self, hop: HopId) -> bool {
+        let is_current = self.hot.get(hop.index()).is_some_and(|hot| hot.generation == hop.generation());
+        is_current && self.entries[hop.index()].has_failed
     }
 
     /// The neighbour of an address, if it is known.
@@ -427,6 +436,7 @@ impl Neighbours {
     fn fail(&mut self, index: usize, now_ns: u64) {
         self.drop_parked(index);
         self.hot[index].is_ready = false;
+        self.entries[index].has_failed = true;
         // Asked again a second later at the earliest (RFC 1122 section 2.3.2.1).
         self.change(index, State::Failed, now_ns + RETRANSMIT_NS);
     }
@@ -446,7 +456,7 @@ impl Neighbours {
 
     fn set_mac(&mut self, index: usize, mac: MacAddress) {
         let entry = &mut self.entries[index];
-        entry.mac = mac;
+        (entry.mac, entry.has_failed) = (mac, false);
         let kind = if entry.address.is_ipv4() { EtherType::IPV4 } else { EtherType::IPV6 };
         self.hot[index].header = self.link.header(mac, kind);
         self.hot[index].is_ready = true;
@@ -478,7 +488,7 @@ impl Neighbours {
         self.index.insert(address, index as u16);
         let entry = &mut self.entries[index];
         (entry.address, entry.mac, entry.asked, entry.is_router) = (address, MacAddress::ZERO, 0, false);
-        (entry.used_ns, entry.deadline_ns) = (now_ns.max(1), u64::MAX);
+        (entry.used_ns, entry.deadline_ns, entry.has_failed) = (now_ns.max(1), u64::MAX, false);
         self.next_ns = self.next_ns.min(now_ns + SWEEP_NS);
         Some(index)
     }

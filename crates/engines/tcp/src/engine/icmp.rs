@@ -5,7 +5,7 @@ use linerate_wire::Protocol;
 
 use super::{Engine, Event, IS_TIME_WAIT};
 use crate::tuple::Tuple;
-use crate::{CloseReason, Seq, SoftError, State, send};
+use crate::{CloseReason, Seq, SoftError, send};
 
 impl Engine {
     /// Takes an ICMP error in.
@@ -35,8 +35,8 @@ impl Engine {
                 }
             }
             // Hard errors end attempts only; a connection that stands outlives them (RFC 5461, RFC 9293 section 3.9.2.2).
-            ErrorKind::PortUnreachable if is_attempt(tcb.state) => self.end(index, CloseReason::Refused),
-            ErrorKind::Prohibited if is_attempt(tcb.state) => self.end(index, CloseReason::Unreachable),
+            ErrorKind::PortUnreachable if tcb.state.is_attempt() => self.end(index, CloseReason::Refused),
+            ErrorKind::Prohibited if tcb.state.is_attempt() => self.end(index, CloseReason::Unreachable),
             ErrorKind::Unreachable { .. } => self.soft_error(index, SoftError::Unreachable),
             ErrorKind::TimeExceeded => self.soft_error(index, SoftError::TimeExceeded),
             ErrorKind::ParameterProblem => self.soft_error(index, SoftError::ParameterProblem),
@@ -101,8 +101,4 @@ impl Engine {
 /// Bytes of the headers of IP and TCP, without options.
 fn header_len(tuple: &Tuple) -> u16 {
     if tuple.v6 { 60 } else { 40 }
-}
-
-fn is_attempt(state: State) -> bool {
-    matches!(state, State::SynSent | State::SynReceived)
 }

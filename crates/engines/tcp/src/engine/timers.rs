@@ -180,6 +180,11 @@ impl Engine {
             self.file(expired.id);
             return;
         }
+        if tcb.state.is_attempt() && self.egress.ip.has_failed(tcb.hop) {
+            // Nobody is there to answer. Like Linux, only an attempt ends for it.
+            self.end(expired.id, CloseReason::Unreachable);
+            return;
+        }
         let patience_ms = self.receive.get(tcb.recv).and_then(|record| record.settings.user_timeout_ms);
         match send::on_timer(tcb, &mut self.send, patience_ms, self.now) {
             TimerOutcome::Nothing => self.file(expired.id),
