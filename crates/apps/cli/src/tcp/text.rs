@@ -52,7 +52,7 @@ pub fn load_line(now: &Snapshot<LoadDocument>, before: Option<&Snapshot<LoadDocu
     let (load, earlier) = (&now.program, before.map(|before| &before.program));
     let requests = load.requests.completed - earlier.map_or(0, |load| load.requests.completed);
     let mut line = format!(
-        "  requests {} ({:.0}/s)  connections {} open, {} made",
+        "  requests {} ({:.0}/s)  connections {} open, {} begun",
         count(load.requests.completed),
         requests as f64 / seconds,
         count(load.connections.open),

@@ -68,7 +68,14 @@ impl Client {
         let open: usize = self.targets.iter().map(|target| target.open as usize).sum();
         self.connections.len() - open < CLOSING_MAX
             && (by_schedule || self.connecting < CONNECTING_MAX)
-            && self.meters.requests.begun < self.plan.requests_max
+            && self.counted_requests() < self.plan.requests_max
+    }
+
+    /// Requests that count for the number after which no more are begun: connections that were never made count for one each, and once there are
+    /// some, those that are being made do, too.
+    fn counted_requests(&self) -> u64 {
+        let being_made = if self.unmade > 0 { u64::from(self.connecting) } else { 0 };
+        self.meters.requests.begun.saturating_add(self.unmade + being_made)
     }
 
     /// Time at which the next connection to a target is due, if that has come and there is room for it.
