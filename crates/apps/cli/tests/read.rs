@@ -298,6 +298,16 @@ fn what_is_broken_is_read_as_far_as_it_goes_with_the_offset() {
 }
 
 #[test]
+fn a_filter_in_the_place_of_a_file_is_pointed_out_before_anything_is_printed() {
+    let directory = tempfile::tempdir().unwrap();
+    let whole = file(&directory, "a.pcap", "a", 0..10);
+    let run = read(&[&whole, Path::new("tcp")], &[]);
+    let said = String::from_utf8_lossy(&run.stderr).into_owned();
+    assert!(run.status.code() == Some(2) && run.stdout.is_empty(), "{said}");
+    assert!(said.contains("--filter 'tcp'"), "{said}");
+}
+
+#[test]
 fn whoever_has_seen_enough_may_go() {
     let directory = TempDir::new().unwrap();
     let path = file(&directory, "a.pcapng", "veth0", 0..5000);

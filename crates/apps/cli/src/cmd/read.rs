@@ -119,6 +119,7 @@ fn try_run(args: &Args) -> Result<bool, String> {
     let compile = |text: &String| compile_filter(text, FilterPlace::WholePackets, PACKET_LEN_MAX as u32);
     let filter = args.filter.as_ref().map(compile).transpose()?.map(|(program, _)| program);
     let files: Vec<String> = args.files.iter().chain(&args.read).cloned().collect();
+    all_there(&files)?;
     let mut used = match &args.write {
         Some(path) => Use::Write(Output::create(path, &files)?),
         None if args.flows => Use::Count(Box::new(FlowTable::new(args.flows_max))),
@@ -131,6 +132,15 @@ fn try_run(args: &Args) -> Result<bool, String> {
     errors.extend(ended.err());
     errors.iter().for_each(|error| note(&format!("linerate read: {error}")));
     Ok(errors.is_empty() && packets.all_whole())
+}
+
+/// Nothing is read or written if a file is missing: it may be a filter, as the arguments of tcpdump end with one.
+fn all_there(files: &[String]) -> Result<(), String> {
+    let is_missing = |file: &&String| {
+        *file != "-" && std::fs::metadata(file).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+    };
+    let Some(missing) = files.iter().find(is_missing) else { return Ok(()) };
+    Err(format!("{missing}: there is no such file; a filter is written as --filter '{missing}'"))
 }
 
 fn go_through(
