@@ -153,7 +153,7 @@ impl Batch {
     #[inline]
     pub fn prefetch_tails(&self) {
         for word in self.words() {
-            crate::prefetch::to_read(self.region.last_byte(*word));
+            crate::prefetch::prefetch_address(self.region.last_byte(*word));
         }
     }
 
@@ -162,7 +162,7 @@ impl Batch {
     #[inline]
     pub fn prefetch_heads(&self, from: usize, count: usize) {
         for word in self.words().iter().skip(from).take(count) {
-            crate::prefetch::to_read(self.region.first_byte(*word));
+            crate::prefetch::prefetch_address(self.region.first_byte(*word));
         }
     }
 

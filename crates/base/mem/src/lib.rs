@@ -27,6 +27,7 @@
 //! ```
 
 mod batch;
+mod copy;
 mod depot;
 mod four_words;
 mod frags;
@@ -42,11 +43,12 @@ mod slot_table;
 mod words;
 
 pub use batch::{Batch, Part, Span, Totals};
+pub use copy::copy_bytes;
 pub use four_words::FourWords;
 pub use frags::{FragReader, Scattered};
 pub use ownership::{InvalidFrame, OwnershipTable};
 pub use pool::{HEADROOM, LOANED, Pool, PoolConfig, WeakPool, Written};
-pub use prefetch::{prefetch, prefetch_to_write};
+pub use prefetch::{prefetch, prefetch_address, prefetch_address_to_write, prefetch_to_write};
 pub use region::{MapError, Region};
 pub use slot::{Checksum, Slot, SlotFields};
 pub use slot_ring::{SlotReceiver, SlotSender, slot_ring};

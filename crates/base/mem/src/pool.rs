@@ -321,7 +321,7 @@ impl Pool {
             std::mem::swap(&mut self.loaded, &mut self.previous);
             for frame in &self.previous {
                 let word = Slot::new_word(*frame, offset(*frame, self.colours), 0);
-                crate::prefetch::to_write(self.region.first_byte(word));
+                crate::prefetch::prefetch_address_to_write(self.region.first_byte(word));
             }
         }
         true

@@ -4,18 +4,18 @@
 /// The line in which `slice[index]` begins will be read. Nothing happens where there is no such element.
 #[inline]
 pub fn prefetch<T>(slice: &[T], index: usize) {
-    to_read(slice.as_ptr().wrapping_add(index).cast());
+    prefetch_address(slice.as_ptr().wrapping_add(index).cast());
 }
 
 /// The line in which `slice[index]` begins will be written. Nothing happens where there is no such element.
 #[inline]
 pub fn prefetch_to_write<T>(slice: &[T], index: usize) {
-    to_write(slice.as_ptr().wrapping_add(index).cast());
+    prefetch_address_to_write(slice.as_ptr().wrapping_add(index).cast());
 }
 
-/// The line at `address` will be read.
+/// The line at `address`, which may be any, will be read.
 #[inline]
-pub(crate) fn to_read(address: *const u8) {
+pub fn prefetch_address(address: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: a prefetch reads nothing that the program sees and does not fault, whatever the address.
     unsafe {
@@ -25,9 +25,9 @@ pub(crate) fn to_read(address: *const u8) {
     let _ = address;
 }
 
-/// The line at `address` will be written: it is to leave the caches of other cores.
+/// The line at `address`, which may be any, will be written: it is to leave the caches of other cores.
 #[inline]
-pub(crate) fn to_write(address: *const u8) {
+pub fn prefetch_address_to_write(address: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: PREFETCHW changes no memory and no flags and does not fault; x86-64 cores without it take it for a NOP.
     unsafe {

@@ -326,14 +326,7 @@ impl Mapping {
     /// Hints to the core that the line at `offset` will be read. No effect but on time, also outside the mapping.
     #[inline]
     pub(crate) fn prefetch(&self, offset: usize) {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a prefetch reads nothing that the program sees and does not fault, whatever the address.
-        unsafe {
-            use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            _mm_prefetch::<_MM_HINT_T0>(self.base.as_ptr().wrapping_add(offset).cast());
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = offset;
+        linerate_mem::prefetch_address(self.base.as_ptr().wrapping_add(offset).cast());
     }
 
     /// Copies the bytes at `offset` into `to`; false when they are not wholly inside the mapping.

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering, fence};
 
 use libc::c_int;
+use linerate_mem::{copy_bytes, prefetch_address, prefetch_address_to_write};
 
 use linerate_sys::shared::SharedMapping;
 
@@ -87,7 +88,7 @@ impl<'m> Span<'m> {
     pub(crate) fn read(self, into: &mut [u8]) -> usize {
         let len = self.len.min(into.len());
         // SAFETY: both have `len` bytes; a slice of ours and a guest's mapping do not overlap.
-        unsafe { copy(self.start.as_ptr(), into.as_mut_ptr(), len) };
+        unsafe { copy_bytes(self.start.as_ptr(), into.as_mut_ptr(), len) };
         len
     }
 
@@ -96,7 +97,7 @@ impl<'m> Span<'m> {
     pub(crate) fn write(self, from: &[u8]) -> usize {
         let len = self.len.min(from.len());
         // SAFETY: as in `read`.
-        unsafe { copy(from.as_ptr(), self.start.as_ptr(), len) };
+        unsafe { copy_bytes(from.as_ptr(), self.start.as_ptr(), len) };
         len
     }
 
@@ -130,65 +131,20 @@ impl<'m> Span<'m> {
     /// Asks for the lines of its first and its last byte of the first `len`, to be read.
     #[inline]
     pub(crate) fn prefetch(self, len: usize) {
-        prefetch(self.start.as_ptr());
-        prefetch(self.start.as_ptr().wrapping_add(len.min(2 * LINE)));
+        prefetch_address(self.start.as_ptr());
+        prefetch_address(self.start.as_ptr().wrapping_add(len.min(2 * LINE)));
     }
 
     /// The same, to be written.
     #[inline]
     pub(crate) fn prefetch_to_write(self, len: usize) {
-        prefetch_to_write(self.start.as_ptr());
-        prefetch_to_write(self.start.as_ptr().wrapping_add(len.min(2 * LINE)));
+        prefetch_address_to_write(self.start.as_ptr());
+        prefetch_address_to_write(self.start.as_ptr().wrapping_add(len.min(2 * LINE)));
     }
 }
 
 /// Bytes of a cache line.
 const LINE: usize = 64;
-
-/// Asks for a line, to be read.
-#[inline]
-fn prefetch(address: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch reads nothing that the program sees and does not fault, whatever the address.
-    unsafe {
-        core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(address.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = address;
-}
-
-/// Asks for a line, to be written.
-#[inline]
-fn prefetch_to_write(address: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: PREFETCHW changes no memory and no flags and does not fault; x86-64 cores without it take it for a NOP.
-    unsafe {
-        core::arch::asm!("prefetchw [{}]", in(reg) address, options(nostack, preserves_flags, readonly));
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = address;
-}
-
-/// As `copy_nonoverlapping`, without a call for the lengths of small packets: their two ends are moved as whole blocks, which
-/// overlap in the middle.
-///
-/// # Safety
-/// As for `copy_nonoverlapping`.
-#[inline]
-unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
-    type Block = Unaligned<[u64; 4]>;
-    const BLOCK: usize = size_of::<Block>();
-    // SAFETY: the caller's promise; every block lies inside the `len` bytes, which are at least one block, or two.
-    unsafe {
-        if (BLOCK..=2 * BLOCK).contains(&len) {
-            let (first, last) = (from.cast::<Block>().read(), from.add(len - BLOCK).cast::<Block>().read());
-            to.cast::<Block>().write(first);
-            to.add(len - BLOCK).cast::<Block>().write(last);
-        } else {
-            std::ptr::copy_nonoverlapping(from, to, len);
-        }
-    }
-}
 
 /// Where a part of a ring lies.
 pub(crate) type Place = (Arc<Mapping>, usize);
@@ -317,10 +273,10 @@ impl SplitRing {
         let base = self.descriptors.as_ptr().cast::<u8>();
         for offset in (0..count).step_by(LINE / DESCRIPTOR_BYTES) {
             let number = self.available_entry(index.wrapping_add(offset));
-            prefetch(base.wrapping_add(DESCRIPTOR_BYTES * usize::from(number)));
+            prefetch_address(base.wrapping_add(DESCRIPTOR_BYTES * usize::from(number)));
         }
         for offset in (0..count).step_by(LINE / 8) {
-            prefetch_to_write(self.used.as_ptr().wrapping_add(4 + 8 * self.masked(index.wrapping_add(offset))));
+            prefetch_address_to_write(self.used.as_ptr().wrapping_add(4 + 8 * self.masked(index.wrapping_add(offset))));
         }
     }
 

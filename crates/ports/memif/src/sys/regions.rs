@@ -71,7 +71,7 @@ impl Span<'_> {
             return false;
         }
         // SAFETY: both ranges were checked, and shared memory never overlaps a frame.
-        unsafe { copy(self.start.as_ptr().add(at), to.as_mut_ptr(), to.len()) };
+        unsafe { linerate_mem::copy_bytes(self.start.as_ptr().add(at), to.as_mut_ptr(), to.len()) };
         true
     }
 
@@ -82,44 +82,13 @@ impl Span<'_> {
             return false;
         }
         // SAFETY: both ranges were checked, and shared memory never overlaps a frame.
-        unsafe { copy(from.as_ptr(), self.start.as_ptr().add(at), from.len()) };
+        unsafe { linerate_mem::copy_bytes(from.as_ptr(), self.start.as_ptr().add(at), from.len()) };
         true
     }
 
     /// Asks for the first line.
     #[inline]
     pub(crate) fn prefetch(&self) {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a prefetch reads nothing that the program sees and does not fault.
-        unsafe {
-            core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(self.start.as_ptr().cast());
-        }
-    }
-}
-
-/// Copies `len` bytes, no more: what lies behind a packet in its frame is of other packets. Short packets, the usual case where
-/// time counts, go in pieces of 16 bytes of which the last ones overlap.
-///
-/// # Safety
-/// Both ranges are valid and do not overlap.
-#[inline(always)]
-unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
-    const PIECE: usize = 16;
-    // SAFETY: pieces at 0, 16, and counted from the end, of ranges that are as long as the branch says.
-    unsafe {
-        let piece = |at: usize| std::ptr::copy_nonoverlapping(from.add(at), to.add(at), PIECE);
-        match len {
-            33..=64 => {
-                piece(0);
-                piece(PIECE);
-                piece(len - 2 * PIECE);
-                piece(len - PIECE);
-            }
-            PIECE..=32 => {
-                piece(0);
-                piece(len - PIECE);
-            }
-            _ => std::ptr::copy_nonoverlapping(from, to, len),
-        }
+        linerate_mem::prefetch_address(self.start.as_ptr());
     }
 }

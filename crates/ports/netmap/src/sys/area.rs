@@ -277,13 +277,9 @@ impl RingMemory {
     /// Asks for the first bytes of a buffer ahead of time.
     #[inline]
     pub(crate) fn prefetch(&self, buffer: u32) {
-        #[cfg(target_arch = "x86_64")]
         if let Some(first) = self.bytes(buffer, 0, 1) {
-            // SAFETY: a prefetch is a hint, and reads nothing that the program sees.
-            unsafe { std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(first.as_ptr().cast()) };
+            linerate_mem::prefetch_address(first.as_ptr());
         }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = buffer;
     }
 
     /// Copies bytes of a buffer into all of `to`; false if they are not inside it, or overlap with `to`.
@@ -294,7 +290,7 @@ impl RingMemory {
             return false;
         }
         // SAFETY: both ranges were checked, and do not overlap.
-        unsafe { copy(from.as_ptr(), to.as_mut_ptr(), to.len()) };
+        unsafe { linerate_mem::copy_bytes(from.as_ptr(), to.as_mut_ptr(), to.len()) };
         true
     }
 
@@ -306,7 +302,7 @@ impl RingMemory {
             return false;
         }
         // SAFETY: both ranges were checked, and do not overlap.
-        unsafe { copy(from.as_ptr(), to.as_ptr(), from.len()) };
+        unsafe { linerate_mem::copy_bytes(from.as_ptr(), to.as_ptr(), from.len()) };
         true
     }
 }
@@ -315,30 +311,4 @@ impl RingMemory {
 #[inline]
 fn overlap(one: *const u8, other: *const u8, len: usize) -> bool {
     one.addr().abs_diff(other.addr()) < len
-}
-
-/// Copies `len` bytes. Short packets, for which time counts, go in pieces of 16 bytes of which the last ones overlap.
-///
-/// # Safety
-/// Both ranges are valid and do not overlap.
-#[inline(always)]
-unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
-    const PIECE: usize = 16;
-    // SAFETY: pieces at multiples of 16, and counted from the end, of ranges that are as long as the branch says.
-    unsafe {
-        let piece = |at: usize| std::ptr::copy_nonoverlapping(from.add(at), to.add(at), PIECE);
-        match len {
-            33..=64 => {
-                piece(0);
-                piece(PIECE);
-                piece(len - 2 * PIECE);
-                piece(len - PIECE);
-            }
-            PIECE..=32 => {
-                piece(0);
-                piece(len - PIECE);
-            }
-            _ => std::ptr::copy_nonoverlapping(from, to, len),
-        }
-    }
 }
