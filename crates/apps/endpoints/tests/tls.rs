@@ -26,6 +26,19 @@ impl Files {
         files
     }
 
+    /// One that is also an authority, as `openssl req -x509` makes it.
+    fn of_an_authority(names: &[&str], last_year: i32) -> Files {
+        let files = Files(tempfile::tempdir().unwrap());
+        let names = names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let mut params = rcgen::CertificateParams::new(names).unwrap();
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        params.not_after = rcgen::date_time_ymd(last_year, 1, 1);
+        let key = rcgen::KeyPair::generate().unwrap();
+        std::fs::write(files.path("cert.pem"), params.self_signed(&key).unwrap().pem()).unwrap();
+        std::fs::write(files.path("key.pem"), key.serialize_pem()).unwrap();
+        files
+    }
+
     fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
@@ -104,6 +117,24 @@ fn a_certificate_of_somebody_else_is_not_trusted() {
     // The server is told by an alert.
     let TlsDocument { handshakes, errors, .. } = served.tls.unwrap();
     assert!(handshakes == 0 && errors.keys().all(|error| error.contains("alert")), "{errors:?}");
+}
+
+/// The very certificate of the file that is trusted may be one of an authority, if its name and its times are right.
+#[test]
+fn a_certificate_that_signs_itself_is_trusted_by_its_file() {
+    let text = "connections = 1\ncount = 2\n[[request]]\nurl = \"https://198.18.5.1/\"\n";
+    let result = |names: &[&str], last_year| {
+        let files = Files::of_an_authority(names, last_year);
+        let trust = Trust::File(files.path("cert.pem"));
+        let (client, _) = load(text, HttpServer::new(any(443), Site::of_len(10), 0), &files, &trust);
+        let errors = client.tls.unwrap().errors;
+        (client.program.is_well(), errors.into_keys().collect::<Vec<_>>().concat())
+    };
+    assert_eq!(result(&["198.18.5.1"], 4000), (true, String::new()));
+    let (is_well, error) = result(&["198.18.5.2"], 4000);
+    assert!(!is_well && error.contains("not valid for name"), "{error}");
+    let (is_well, error) = result(&["198.18.5.1"], 2001);
+    assert!(!is_well && error.contains("expired"), "{error}");
 }
 
 #[test]

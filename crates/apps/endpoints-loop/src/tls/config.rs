@@ -4,12 +4,15 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{Resumption, WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, ServerConfig, SignatureScheme};
+use rustls::server::ParsedCertificate;
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, ServerConfig, SignatureScheme,
+};
 
 /// Where distributions keep the certificates of public authorities.
 const SYSTEM_ROOTS: [&str; 3] =
@@ -82,12 +85,15 @@ pub fn client_config(trust: &Trust) -> Result<Arc<ClientConfig>, TlsError> {
     let builder = match path {
         None => builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyCertificate(provider()))),
         Some(path) => {
-            let mut roots = RootCertStore::empty();
-            let (added, _) = roots.add_parsable_certificates(certificates(&path)?);
+            let (mut roots, trusted) = (RootCertStore::empty(), certificates(&path)?);
+            let (added, _) = roots.add_parsable_certificates(trusted.iter().cloned());
             if added == 0 {
                 return Err(TlsError(format!("{} holds no certificate that can be used", path.display())));
             }
-            builder.with_root_certificates(roots)
+            let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider()).build();
+            let by_authorities = verifier.map_err(|error| TlsError(format!("{}: {error}", path.display())))?;
+            let trusted = if *trust == Trust::System { Vec::new() } else { trusted };
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(Trusted { by_authorities, trusted }))
         }
     };
     let mut config = builder.with_no_client_auth();
@@ -110,6 +116,56 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
 
 fn unreadable(path: &Path, error: &impl std::fmt::Display, what: &str) -> TlsError {
     TlsError(format!("{} cannot be read as {what} in PEM: {error}", path.display()))
+}
+
+/// Accepts what the authorities vouch for, and the very certificates of the user's file, also those that are certificates of an authority, which
+/// webpki takes for no server's: `openssl req -x509` makes such ones.
+#[derive(Debug)]
+struct Trusted {
+    by_authorities: Arc<WebPkiServerVerifier>,
+    trusted: Vec<CertificateDer<'static>>,
+}
+
+impl ServerCertVerifier for Trusted {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        match self.by_authorities.verify_server_cert(certificate, intermediates, name, ocsp, now) {
+            // The error of webpki about authorities has no name of its own in rustls; times have been looked at before, and have one.
+            Err(Error::InvalidCertificate(CertificateError::Other(_))) if self.trusted.contains(certificate) => {
+                verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
+                Ok(ServerCertVerified::assertion())
+            }
+            result => result,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.by_authorities.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.by_authorities.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.by_authorities.supported_verify_schemes()
+    }
 }
 
 /// Accepts every certificate, and checks only that the server has its key.
