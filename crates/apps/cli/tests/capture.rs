@@ -83,13 +83,13 @@ fn packets_are_counted_filtered_and_cut() {
     let ended = capture(&wire, &options, "--count 5000 --rate 50kpps --layers ethernet/ipv4/udp");
     ended.expect_code(0);
     assert_eq!(number(&ends(&ended)[0]["account"]["offered"]), 0, "the kernel drops them before the ring");
-    let options = options.replace("tcp", "udp");
+    let options = options.replace("--filter tcp", "") + " udp and port 7";
     let ended = capture(&wire, &options, "--count 5000 --rate 50kpps --layers ethernet/ipv4/udp --size 1518");
     ended.expect_code(0);
     let mut reader = CaptureReader::new(std::fs::File::open(&path).unwrap()).unwrap();
     let head = reader.next().unwrap().unwrap();
     assert_eq!((head.len, head.original_len), (60, 1514));
-    assert_eq!(reader.interfaces()[0].filter, "udp");
+    assert_eq!(reader.interfaces()[0].filter, "udp and port 7");
 }
 
 #[test]

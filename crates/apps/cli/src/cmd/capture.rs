@@ -14,7 +14,8 @@ const EXAMPLES: &str = "\
 Examples:
   linerate capture -i eth2 -i eth3
       counts on two ports at once until Ctrl-C: packets, bytes, rates, losses, capture ratio, for each and in sum
-  linerate capture -i eth2 -w trace.pcapng --filter 'udp port 53' --snaplen 128
+  linerate capture -i eth2 -w trace.pcapng --snaplen 128 udp port 53
+      the filter stands at the end, as with tcpdump, or in --filter
   linerate capture -i eth2 -w trace.pcapng --file-bytes 1000000000 --total-bytes 20000000000
       files of a gigabyte, the oldest removed, 20 GB at most
   linerate capture -i eth2 -w trace.pcapng.zst --duration 60s --json
@@ -45,6 +46,9 @@ pub struct Args {
     /// Only packets that pass, in tcpdump's language; the kernel runs it before it copies
     #[arg(short, long, value_name = "EXPRESSION")]
     filter: Option<String>,
+    /// The same as --filter, in several words, as tcpdump has it
+    #[arg(value_name = "EXPRESSION", conflicts_with = "filter")]
+    words: Vec<String>,
     /// Bytes kept of each packet
     #[arg(short, long, value_name = "BYTES", default_value_t = 262_144, value_parser = clap::value_parser!(u32).range(1..=262_144))]
     snaplen: u32,
@@ -117,7 +121,7 @@ fn plan(args: &Args) -> Result<Plan, String> {
         promiscuous: args.promiscuous,
         direction: args.direction,
         timestamps: args.timestamps,
-        filter: args.filter.clone(),
+        filter: args.filter.clone().or_else(|| (!args.words.is_empty()).then(|| args.words.join(" "))),
         // Nobody reads the bytes of packets that are only counted, so the kernel need not copy them.
         snaplen: if args.write.is_some() { args.snaplen } else { 1 },
     };
