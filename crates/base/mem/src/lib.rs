@@ -30,6 +30,7 @@ mod batch;
 mod depot;
 mod four_words;
 mod frags;
+mod lines;
 mod ownership;
 #[cfg_attr(target_os = "freebsd", path = "freebsd/pages.rs")]
 mod pages;
@@ -44,6 +45,7 @@ mod words;
 pub use batch::{Batch, Part, Span, Totals};
 pub use four_words::FourWords;
 pub use frags::{FragReader, Scattered};
+pub use lines::Lines;
 pub use ownership::{InvalidFrame, OwnershipTable};
 pub use pool::{HEADROOM, LOANED, Pool, PoolConfig, WeakPool, Written};
 pub use prefetch::{prefetch, prefetch_to_write};
