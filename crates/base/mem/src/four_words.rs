@@ -38,39 +38,65 @@ impl FourWords {
     #[inline]
     pub fn position(&self, word: u64) -> Option<usize> {
         let equal = self.equal(word);
-        (equal != 0).then(|| equal.trailing_zeros() as usize % 4)
+        (equal != 0).then(|| first_bit(equal))
     }
 
     /// A bit for each word that equals `word`. The lower halves are read before the upper ones.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     #[inline]
     fn equal(&self, word: u64) -> u32 {
-        use core::arch::x86_64::{
-            _mm_and_si128, _mm_castsi128_ps, _mm_cvtsi64_si128, _mm_movemask_ps, _mm_shuffle_epi32,
-        };
+        use core::arch::x86_64::{_mm_cvtsi64_si128, _mm_shuffle_epi32};
+        let equal: u32;
         // SAFETY: SSE2 is part of x86-64. Each comparison reads the 16 bytes of one array, and both arrays lie at multiples of 16
         // because the structure is aligned to 32 bytes and the first array has 16. The instructions may read words that another thread
         // writes: x86-64 reads each aligned word of 32 bits as a whole, in the order of the instructions, which is what a
         // relaxed atomic load does or more.
         unsafe {
             let word = _mm_cvtsi64_si128(word as i64);
-            let (mut low, mut high) = (_mm_shuffle_epi32::<0x00>(word), _mm_shuffle_epi32::<0x55>(word));
+            let (low, high) = (_mm_shuffle_epi32::<0x00>(word), _mm_shuffle_epi32::<0x55>(word));
             core::arch::asm!(
                 "pcmpeqd {low}, xmmword ptr [{at}]",
                 "pcmpeqd {high}, xmmword ptr [{at} + 16]",
-                low = inout(xmm_reg) low,
-                high = inout(xmm_reg) high,
+                "pand {low}, {high}",
+                "movmskps {equal:e}, {low}",
+                low = inout(xmm_reg) low => _,
+                high = inout(xmm_reg) high => _,
                 at = in(reg) self,
+                equal = lateout(reg) equal,
                 options(pure, readonly, nostack, preserves_flags),
             );
-            _mm_movemask_ps(_mm_castsi128_ps(_mm_and_si128(low, high))) as u32
         }
+        equal
     }
 
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     fn equal(&self, word: u64) -> u32 {
         (0..4).fold(0, |equal, at| equal | u32::from(self.word(at) == word) << at)
     }
+}
+
+/// Place of the lowest of four bits, of which one is set.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline]
+fn first_bit(bits: u32) -> usize {
+    let place: usize;
+    // SAFETY: the instruction reads one register and writes one, as a whole (by this name cores without TZCNT take it for BSF, which says the same of what is
+    // not zero). Of four bits, the lowest is at a place below 4.
+    unsafe {
+        core::arch::asm!(
+            "rep bsf {place:e}, {bits:e}",
+            bits = in(reg) bits,
+            place = lateout(reg) place,
+            options(pure, nomem, nostack),
+        );
+        core::hint::assert_unchecked(place < 4);
+    }
+    place
+}
+
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+fn first_bit(bits: u32) -> usize {
+    bits.trailing_zeros() as usize % 4
 }
 
 #[cfg(test)]

@@ -31,6 +31,7 @@ mod copy;
 mod depot;
 mod four_words;
 mod frags;
+mod lines;
 mod ownership;
 #[cfg_attr(target_os = "freebsd", path = "freebsd/pages.rs")]
 mod pages;
@@ -46,6 +47,7 @@ pub use batch::{Batch, Part, Span, Totals};
 pub use copy::copy_bytes;
 pub use four_words::FourWords;
 pub use frags::{FragReader, Scattered};
+pub use lines::Lines;
 pub use ownership::{InvalidFrame, OwnershipTable};
 pub use pool::{HEADROOM, LOANED, Pool, PoolConfig, WeakPool, Written};
 pub use prefetch::{prefetch, prefetch_address, prefetch_address_to_write, prefetch_to_write};

@@ -63,13 +63,43 @@ impl Shared {
         &self.cells[index as usize & (self.cells.len() - 1)]
     }
 
-    /// `count` cells from `index` on: those up to the end of the array, then those from its start.
+    /// `count` cells from `index` on, if they lie in a row.
     #[inline]
-    fn cells(&self, index: u32, count: usize) -> (&[AtomicU64], &[AtomicU64]) {
+    fn straight(&self, index: u32, count: usize) -> Option<&[AtomicU64]> {
+        self.cells.get(index as usize & (self.cells.len() - 1)..)?.get(..count)
+    }
+
+    /// `count` cells from `index` on: those up to the end of the array, then those from its start.
+    fn wrapped(&self, index: u32, count: usize) -> (&[AtomicU64], &[AtomicU64]) {
         let (before, behind) = self.cells.split_at(index as usize & (self.cells.len() - 1));
         let first = count.min(behind.len());
         (&behind[..first], &before[..(count - first).min(before.len())])
     }
+}
+
+/// Words that are copied between two looks at how many are left: the compiler unrolls no loop over atomics by itself.
+const UNROLLED: usize = 16;
+
+/// Puts words into as many cells.
+#[inline]
+fn store(cells: &[AtomicU64], words: &[u64]) {
+    let (cells, last_cells) = cells.as_chunks::<UNROLLED>();
+    let (words, last_words) = words.as_chunks::<UNROLLED>();
+    for (cells, words) in cells.iter().zip(words) {
+        cells.iter().zip(words).for_each(|(cell, word)| cell.store(*word, Ordering::Relaxed));
+    }
+    last_cells.iter().zip(last_words).for_each(|(cell, word)| cell.store(*word, Ordering::Relaxed));
+}
+
+/// Takes words out of as many cells.
+#[inline]
+fn load(cells: &[AtomicU64], words: &mut [u64]) {
+    let (cells, last_cells) = cells.as_chunks::<UNROLLED>();
+    let (words, last_words) = words.as_chunks_mut::<UNROLLED>();
+    for (cells, words) in cells.iter().zip(words) {
+        cells.iter().zip(words).for_each(|(cell, word)| *word = cell.load(Ordering::Relaxed));
+    }
+    last_cells.iter().zip(last_words).for_each(|(cell, word)| *word = cell.load(Ordering::Relaxed));
 }
 
 /// The end that puts words in.
@@ -99,15 +129,25 @@ impl Producer {
             room = self.room();
         }
         let count = room.min(words.len());
-        let (behind, before) = self.shared.cells(self.tail, count);
-        let (first, second) = words[..count].split_at(behind.len());
-        behind.iter().zip(first).for_each(|(cell, word)| cell.store(*word, Ordering::Relaxed));
-        before.iter().zip(second).for_each(|(cell, word)| cell.store(*word, Ordering::Relaxed));
+        let words = &words[..count];
+        match self.shared.straight(self.tail, count) {
+            Some(cells) => store(cells, words),
+            None => self.push_wrapped(words),
+        }
         if count > 0 {
             self.tail = self.tail.wrapping_add(count as u32);
             self.shared.tail.0.store(self.tail, Ordering::Release);
         }
         count
+    }
+
+    /// Stores words of which some come to lie before others.
+    #[cold]
+    fn push_wrapped(&self, words: &[u64]) {
+        let (behind, before) = self.shared.wrapped(self.tail, words.len());
+        let (first, second) = words.split_at(behind.len());
+        store(behind, first);
+        store(before, second);
     }
 
     /// False once the consumer has been dropped: what is pushed from now on is never taken out by it.
@@ -172,15 +212,25 @@ impl Consumer {
             self.available();
             count = self.whole_runs(out.len(), &goes_on);
         }
-        let (behind, before) = self.shared.cells(self.head, count);
-        let (first, second) = out[..count].split_at_mut(behind.len());
-        behind.iter().zip(first).for_each(|(cell, word)| *word = cell.load(Ordering::Relaxed));
-        before.iter().zip(second).for_each(|(cell, word)| *word = cell.load(Ordering::Relaxed));
+        let out = &mut out[..count];
+        match self.shared.straight(self.head, count) {
+            Some(cells) => load(cells, out),
+            None => self.pop_wrapped(out),
+        }
         if count > 0 {
             self.head = self.head.wrapping_add(count as u32);
             self.shared.head.0.store(self.head, Ordering::Release);
         }
         count
+    }
+
+    /// Loads words of which some lie before others.
+    #[cold]
+    fn pop_wrapped(&self, out: &mut [u64]) {
+        let (behind, before) = self.shared.wrapped(self.head, out.len());
+        let (first, second) = out.split_at_mut(behind.len());
+        load(behind, first);
+        load(before, second);
     }
 
     /// Words, at most `most`, that are known to be in the ring and that end where a run ends.

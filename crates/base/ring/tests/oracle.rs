@@ -22,22 +22,22 @@ fn goes_on(word: u64) -> bool {
 #[cfg(not(miri))]
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        (0usize..20).prop_map(Step::Push),
-        (0usize..20).prop_map(Step::Pop),
-        (0usize..20).prop_map(Step::PopRuns),
+        (0usize..70).prop_map(Step::Push),
+        (0usize..70).prop_map(Step::Pop),
+        (0usize..70).prop_map(Step::PopRuns),
     ]
 }
 
 #[cfg(not(miri))]
 fn start_index() -> impl Strategy<Value = u32> {
-    prop_oneof![any::<u32>(), (0u32..40).prop_map(|n| n.wrapping_sub(20))]
+    prop_oneof![any::<u32>(), (0u32..200).prop_map(|n| n.wrapping_sub(100))]
 }
 
 #[cfg(not(miri))]
 proptest! {
     #[test]
     fn behaves_as_a_bounded_queue(
-        capacity in 1usize..40,
+        capacity in 1usize..100,
         start in start_index(),
         steps in proptest::collection::vec(step(), 0..200),
     ) {
@@ -50,9 +50,9 @@ proptest! {
 #[test]
 fn behaves_as_a_bounded_queue() {
     for seed in 0..6usize {
-        let count = |at: usize| (at * 7 + seed * 5) % 20;
+        let count = |at: usize| (at * 7 + seed * 5) % 40;
         let steps = (0..60).map(|at| [Step::Push, Step::Pop, Step::PopRuns][at * (seed + 1) % 3](count(at)));
-        beside_a_queue(1 + seed * 5, u32::MAX - 10 * seed as u32, &steps.collect::<Vec<_>>());
+        beside_a_queue(1 + seed * 10, u32::MAX - 10 * seed as u32, &steps.collect::<Vec<_>>());
     }
 }
 

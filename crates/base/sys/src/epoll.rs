@@ -30,10 +30,51 @@ impl Epoll {
     /// # Errors
     /// As epoll_ctl(2).
     pub fn add(&self, fd: BorrowedFd<'_>, number: u64) -> io::Result<()> {
-        let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: number };
+        self.add_for(fd, number, true, false)
+    }
+
+    /// As [`Epoll::add`], for something to read, room to write, or both.
+    ///
+    /// # Errors
+    /// As epoll_ctl(2).
+    pub fn add_for(&self, fd: BorrowedFd<'_>, number: u64, reading: bool, writing: bool) -> io::Result<()> {
+        let events = if reading { libc::EPOLLIN } else { 0 } | if writing { libc::EPOLLOUT } else { 0 };
+        let mut event = libc::epoll_event { events: events as u32, u64: number };
         // SAFETY: both descriptors are open, and `event` is valid for the call.
         checked(unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), libc::EPOLL_CTL_ADD, fd.as_raw_fd(), &mut event) })
             .map(drop)
+    }
+
+    /// Sleeps until a descriptor is ready or has an error, `timeout_ns` is over, or a signal arrived. Returns the number of each that is, and
+    /// what it is ready for as poll(2) says it.
+    ///
+    /// # Errors
+    /// As epoll_pwait2(2), which is of Linux 5.11; never `EINTR`.
+    pub fn wait(&mut self, timeout_ns: u64) -> io::Result<impl Iterator<Item = (u64, libc::c_short)> + '_> {
+        let timeout = crate::timespec::timespec(timeout_ns);
+        let most = self.events.len().min(i32::MAX as usize);
+        let (events, no_mask) = (self.events.as_mut_ptr(), std::ptr::null::<libc::sigset_t>());
+        // SAFETY: the kernel writes at most `most` events into memory that holds as many; the time is valid for the call, there is no signal mask.
+        let told = unsafe {
+            libc::syscall(
+                libc::SYS_epoll_pwait2,
+                self.fd.as_raw_fd(),
+                events,
+                most as libc::c_int,
+                &timeout,
+                no_mask,
+                0,
+            )
+        };
+        let count = match told {
+            0.. => told as usize,
+            _ => match io::Error::last_os_error() {
+                error if error.kind() == io::ErrorKind::Interrupted => 0,
+                error => return Err(error),
+            },
+        };
+        // EPOLLIN, EPOLLOUT, EPOLLERR and EPOLLHUP are the same bits as those of poll(2).
+        Ok(self.events.iter().take(count).map(|event| (event.u64, event.events as libc::c_short)))
     }
 
     /// Appends the numbers of descriptors that can be read now, or have ended, without waiting.

@@ -51,6 +51,8 @@ pub mod ptp;
 pub mod random;
 #[cfg(target_os = "linux")]
 pub mod raw;
+#[cfg_attr(target_os = "freebsd", path = "freebsd/registered.rs")]
+mod registered;
 #[cfg(target_os = "linux")]
 pub mod rss;
 #[cfg(target_os = "linux")]
@@ -59,6 +61,7 @@ pub mod signal;
 #[cfg_attr(target_os = "freebsd", path = "freebsd/slack.rs")]
 mod slack;
 pub mod terminal;
+mod timespec;
 #[cfg(target_os = "linux")]
 pub mod timestamping;
 #[cfg(target_os = "linux")]

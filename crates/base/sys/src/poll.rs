@@ -4,6 +4,9 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
+use crate::registered::Registered;
+use crate::timespec::timespec;
+
 /// What to sleep for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PollFor {
@@ -50,12 +53,14 @@ pub fn poll(fd: BorrowedFd<'_>, wanted: PollFor, timeout_ns: u64) -> io::Result<
 #[derive(Debug, Default)]
 pub struct PollSet {
     entries: Vec<libc::pollfd>,
+    registered: Registered,
 }
 
 impl PollSet {
     /// Forgets all descriptors.
     pub fn clear(&mut self) {
         self.entries.clear();
+        self.registered.forget();
     }
 
     /// Adds a descriptor; returns its place, for [`PollSet::result`]. One that is closed before the sleep counts as failed
@@ -94,6 +99,17 @@ impl PollSet {
         }
     }
 
+    /// As [`PollSet::wait`], for a thread that has slept for some time when it wakes up: descriptors are registered first (epoll(7)), which takes a
+    /// system call each, but a thread that wakes up does not look at all of them, whose files are in no cache by then. They are registered anew for
+    /// each sleep, because a registration outlives a descriptor whose file somebody else has open, too; [`PollSet::clear`] forgets it. Where that
+    /// does not go, it is [`PollSet::wait`].
+    ///
+    /// # Errors
+    /// As ppoll(2); never `EINTR`.
+    pub fn wait_long(&mut self, timeout_ns: u64) -> io::Result<usize> {
+        self.registered.sleep(&mut self.entries, timeout_ns).or_else(|_| self.wait(timeout_ns))
+    }
+
     /// What the last sleep found at the descriptor in place `index`: to read, to write, or failed.
     pub fn result(&self, index: usize) -> SetPolled {
         let revents = self.entries.get(index).map_or(0, |entry| entry.revents);
@@ -116,13 +132,6 @@ pub struct SetPolled {
     pub failed: bool,
 }
 
-fn timespec(timeout_ns: u64) -> libc::timespec {
-    libc::timespec {
-        tv_sec: i64::try_from(timeout_ns / 1_000_000_000).unwrap_or(i64::MAX) as _,
-        tv_nsec: (timeout_ns % 1_000_000_000) as libc::c_long,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::Write;
@@ -142,20 +151,58 @@ mod tests {
         assert!(poll(writer.as_fd(), PollFor::Writing, u64::MAX).unwrap().failed);
     }
 
+    /// Both ways to sleep.
+    const WAYS: [fn(&mut PollSet, u64) -> io::Result<usize>; 2] = [PollSet::wait, PollSet::wait_long];
+
     #[test]
     fn several_are_slept_on_together() {
-        let (first, mut first_end) = io::pipe().unwrap();
-        let (second, second_end) = io::pipe().unwrap();
+        for wait in WAYS {
+            let (first, mut first_end) = io::pipe().unwrap();
+            let (second, second_end) = io::pipe().unwrap();
+            let mut set = PollSet::default();
+            assert_eq!((set.add(first.as_fd(), true, false), set.add(second.as_fd(), true, false)), (0, 1));
+            assert_eq!(wait(&mut set, 0).unwrap(), 0);
+            first_end.write_all(b"x").unwrap();
+            drop(second_end);
+            assert_eq!(wait(&mut set, u64::MAX).unwrap(), 2);
+            assert!(set.result(0).readable && !set.result(0).failed && set.result(1).failed);
+            assert_eq!(set.result(2), SetPolled::default());
+            set.clear();
+            set.add(first_end.as_fd(), false, true);
+            assert!(wait(&mut set, u64::MAX).unwrap() == 1 && set.result(0).writable && set.len() == 1);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_registered_is_slept_on_all_the_same() {
+        let (reader, mut writer) = io::pipe().unwrap();
+        let file = std::fs::File::open("/").unwrap();
         let mut set = PollSet::default();
-        assert_eq!((set.add(first.as_fd(), true, false), set.add(second.as_fd(), true, false)), (0, 1));
-        assert_eq!(set.wait(0).unwrap(), 0);
+        // One that is there twice, and one of a kind that is always ready.
+        set.add(reader.as_fd(), true, false);
+        set.add(reader.as_fd(), true, false);
+        assert_eq!(set.wait_long(0).unwrap(), 0);
+        writer.write_all(b"x").unwrap();
+        assert_eq!(set.wait_long(u64::MAX).unwrap(), 2);
+        assert!(set.result(0).readable && set.result(1).readable);
+        set.add(file.as_fd(), true, false);
+        assert_eq!(set.wait_long(u64::MAX).unwrap(), 3);
+    }
+
+    #[test]
+    fn a_long_sleep_knows_only_the_descriptors_that_are_in_the_set_now() {
+        let (first, mut first_end) = io::pipe().unwrap();
+        let (second, _second_end) = io::pipe().unwrap();
+        let mut set = PollSet::default();
+        set.add(first.as_fd(), true, false);
+        assert_eq!(set.wait_long(1_000_000).unwrap(), 0);
+        // The file stays open with another number, as that of a bell that a peer has, too.
+        let _kept = first.try_clone().unwrap();
         first_end.write_all(b"x").unwrap();
-        drop(second_end);
-        assert_eq!(set.wait(u64::MAX).unwrap(), 2);
-        assert!(set.result(0).readable && !set.result(0).failed && set.result(1).failed);
-        assert_eq!(set.result(2), SetPolled::default());
+        drop(first);
         set.clear();
-        set.add(first_end.as_fd(), false, true);
-        assert!(set.wait(u64::MAX).unwrap() == 1 && set.result(0).writable && set.len() == 1);
+        set.add(second.as_fd(), true, false);
+        assert_eq!(set.wait_long(1_000_000).unwrap(), 0);
+        assert_eq!(set.result(0), SetPolled::default());
     }
 }

@@ -96,10 +96,14 @@ impl Switch {
     }
 
     fn decide(&mut self, origin: &IngressContext, packets: &mut [Packet]) {
+        // No packet goes back to where it came from, so meanwhile the ingress port is not open: one look tells both.
+        let place = usize::from(origin.port.0) % PORTS_MAX;
+        let gate = std::mem::replace(&mut self.gates[place], Gate::Restricted);
         match self.table.is_shared() {
             false => self.decide_in::<false>(origin, packets),
             true => self.decide_in::<true>(origin, packets),
         }
+        self.gates[place] = gate;
     }
 
     /// `SHARED`: other workers may write to the MAC table.
@@ -121,7 +125,7 @@ impl Switch {
                 };
             }
             let Some((packet, later)) = rest.get_mut(known..).and_then(<[Packet]>::split_first_mut) else { return };
-            if origin.learning {
+            if origin.learning && !self.table.says(packet.source, origin.port.0, tick) {
                 self.table.learn(packet.source, origin.port.0, tick);
             }
             packet.verdict = packet.verdict.with(self.resolve(origin, packet.destination, tick));
@@ -129,12 +133,13 @@ impl Switch {
         }
     }
 
-    /// The code of the verdict on packets to an address.
+    /// The code of the verdict on packets to an address. The gate of the ingress port is not open.
     fn resolve(&self, origin: &IngressContext, destination: Key, tick: u32) -> u32 {
         if destination.is_group() {
             return self.resolve_group(destination);
         }
         match self.table.lookup(destination, tick) {
+            Some(port) if self.gates.get(usize::from(port)) == Some(&Gate::Open) => u32::from(port),
             Some(port) => self.resolve_gate(origin, destination, port),
             None => UNKNOWN,
         }
@@ -267,7 +272,7 @@ impl Switch {
 }
 
 /// Decides on packets as long as nothing has to be learned and nothing stands in the way, the rule under load; returns how many
-/// that were. This worker changes nothing meanwhile, so all that is looked at stays in registers.
+/// that were. The gate of the ingress port is not open. This worker changes nothing meanwhile, so all that is looked at stays in registers.
 #[inline(never)]
 fn decide_known<const LEARNS: bool, const SHARED: bool>(
     table: &View<'_, SHARED>,
@@ -276,25 +281,27 @@ fn decide_known<const LEARNS: bool, const SHARED: bool>(
     packets: &mut [Packet],
 ) -> usize {
     let (mut source, mut destination, mut code) = (Key::default(), Key::default(), 0);
-    let count = packets.len();
-    let mut rest = packets.iter_mut();
-    while let Some(packet) = rest.next() {
+    let unknown = packets.iter_mut().position(|packet| {
         if packet.verdict.is_drop() {
-            continue;
+            return false;
         }
         if LEARNS && packet.source != source {
-            if !table.says(packet.source, packet.source_bucket, ingress) {
-                return count - rest.len() - 1;
-            }
             source = packet.source;
+            if !table.says(source, packet.source_bucket, ingress) {
+                return true;
+            }
         }
         if packet.destination != destination {
-            let port = table.port(packet.destination, packet.destination_bucket);
-            let open = |port: &u16| *port != ingress && gates[usize::from(*port) % PORTS_MAX] == Gate::Open;
-            let Some(port) = port.filter(open) else { return count - rest.len() - 1 };
-            (destination, code) = (packet.destination, u32::from(port));
+            destination = packet.destination;
+            let Some(port) = table.port(destination, packet.destination_bucket) else { return true };
+            // There are no more ports than gates.
+            code = u32::from(port) % PORTS_MAX as u32;
+            if gates[code as usize] != Gate::Open {
+                return true;
+            }
         }
         packet.verdict = packet.verdict.with(code);
-    }
-    count
+        false
+    });
+    unknown.unwrap_or(packets.len())
 }

@@ -4,7 +4,7 @@ use linerate_mem::Batch;
 
 use crate::counters::DropReason;
 use crate::packet::{Packet, Verdict};
-use crate::table::{Key, Table};
+use crate::table::{Finder, Key, Table};
 use crate::vlan::VlanMode;
 
 /// Bytes of an Ethernet header.
@@ -42,12 +42,12 @@ impl<'a> Reader<'a> {
     /// Reads the headers of up to [`CHUNK`] packets, and asks for the lines of the MAC table that will be wanted; returns how many.
     #[inline(never)]
     pub(crate) fn parse(&self, arrived: &Batch, table: &Table, packets: &mut [Packet]) -> usize {
-        let mut parts = arrived.parts();
+        let (mut parts, table) = (arrived.parts(), table.finder());
         let mut count = 0;
         for packet in &mut *packets {
             let Some(part) = parts.next() else { break };
             count += 1;
-            self.read(part.bytes, table, packet);
+            self.read(part.bytes, &table, packet);
             if part.more {
                 packet.read_on(&mut parts);
             }
@@ -57,7 +57,7 @@ impl<'a> Reader<'a> {
 
     /// Reads one header.
     #[inline]
-    fn read(&self, bytes: &[u8], table: &Table, packet: &mut Packet) {
+    fn read(&self, bytes: &[u8], table: &Finder<'_>, packet: &mut Packet) {
         packet.len = bytes.len() as u32;
         packet.slots = 1;
         let Some(header) = bytes.first_chunk::<HEADER>() else { return packet.refuse(DropReason::Runt) };

@@ -21,7 +21,7 @@ use linerate_wire::MacAddress;
 use bucket::{Bucket, Entry, STATIC, TICK_SHIFT, WAYS};
 pub(crate) use bucket::{Key, tick};
 use places::Places;
-pub(crate) use places::View;
+pub(crate) use places::{Finder, View};
 pub(crate) use resize::Progress;
 use resize::Successor;
 use share::Shares;
@@ -408,7 +408,7 @@ mod tests {
             assert_eq!(table.lookup(key(entries + 1), 0), None);
             let view = table.places.view::<false>(0);
             let near = (0..entries).filter(|number| {
-                let first = table.places.prefetch(key(*number));
+                let first = table.places.finder().prefetch(key(*number));
                 let port = view.port(key(*number), first);
                 assert!(port.is_none_or(|port| port == *number as u16));
                 assert_eq!(view.says(key(*number), first, *number as u16), port.is_some());

@@ -15,6 +15,9 @@ const STUCK_LATELY_NS: u64 = 20_000_000;
 /// Slots that are received by one reading of the clock where a sleep is what looks at ports: some microseconds of work.
 const DRAINED_MAX: usize = 4096;
 
+/// A sleep for which it pays that descriptors are registered before.
+const LONG_NS: u64 = 1_000_000;
+
 /// What a worker sleeps on. Its memory is kept from one sleep to the next.
 #[derive(Default)]
 struct Bed {
@@ -120,7 +123,10 @@ impl<D: Datapath> Worker<D> {
         let left_ns = self.next_deadline_ns(now_ns).saturating_sub(now_ns);
         let (stuck, settled) = (self.stuck_ports(now_ns), self.ports.are_settled());
         let sleep_ns = idle.sleep_ns(blind, stuck, settled).min(left_ns);
-        let woken = bed.set.wait(sleep_ns).unwrap_or_else(|_| {
+        // Whoever does not sleep at once wakes up rarely.
+        let rarely = matches!(self.config.eagerness, Eagerness::Spins | Eagerness::Yields) && sleep_ns >= LONG_NS;
+        let woken = if rarely { bed.set.wait_long(sleep_ns) } else { bed.set.wait(sleep_ns) };
+        let woken = woken.unwrap_or_else(|_| {
             // A descriptor that cannot be slept on is no reason to spin.
             clock::sleep_until_ns(clock::now_ns() + 1_000_000);
             0
@@ -133,6 +139,7 @@ impl<D: Datapath> Worker<D> {
         if called {
             self.wakeup.clear();
         }
+        bed.set.clear();
     }
 
     /// Asks the ports for their descriptors. Returns true if some port has none.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use linerate_mem::prefetch;
+use linerate_mem::Lines;
 use linerate_wire::MacAddress;
 
 use super::MacEntry;
@@ -16,10 +16,26 @@ pub(super) struct Places {
     pub(super) age_ticks: u32,
 }
 
+/// Finds the first buckets of addresses, where they most likely are.
+pub(crate) struct Finder<'a> {
+    buckets: Lines<'a, Bucket>,
+    seed: u64,
+}
+
+impl Finder<'_> {
+    /// Returns the number of a key's first bucket, and asks for its cache line.
+    #[inline]
+    pub(crate) fn prefetch(&self, key: Key) -> u32 {
+        let first = self.buckets.number(hash(key, self.seed) as u32);
+        self.buckets.prefetch(first);
+        first
+    }
+}
+
 /// The table for a loop in which this thread changes nothing; with `SHARED`, others may. It looks into the first bucket of an address only, whose number is
-/// what [`Places::prefetch`] returned.
+/// what [`Finder::prefetch`] returned.
 pub(crate) struct View<'a, const SHARED: bool> {
-    buckets: &'a [Bucket],
+    buckets: Lines<'a, Bucket>,
     tick: u32,
     /// Addresses that were seen last before this tick are too old.
     oldest: u32,
@@ -28,7 +44,7 @@ pub(crate) struct View<'a, const SHARED: bool> {
 impl<const SHARED: bool> View<'_, SHARED> {
     #[inline]
     fn state(&self, key: Key, first: u32) -> Option<State> {
-        self.buckets.get(first as usize)?.state::<SHARED>(key)
+        self.buckets.get(first).state::<SHARED>(key)
     }
 
     /// True when the table says already that the address is at that port, as of now.
@@ -49,12 +65,8 @@ impl Places {
         Places { buckets: (0..buckets).map(|_| Bucket::default()).collect(), seed, age_ticks }
     }
 
-    /// Returns the number of a key's first bucket, where it most likely is, and asks for its cache line.
-    #[inline]
-    pub(super) fn prefetch(&self, key: Key) -> u32 {
-        let first = hash(key, self.seed) as u32 & (self.buckets.len() as u32).wrapping_sub(1);
-        prefetch(&self.buckets, first as usize);
-        first
+    pub(super) fn finder(&self) -> Finder<'_> {
+        Finder { buckets: Lines::new(&self.buckets), seed: self.seed }
     }
 
     /// Notes that an address was seen again where it was; false if it is new, or moved. May be called while another thread writes.
@@ -69,7 +81,7 @@ impl Places {
     pub(super) fn of(&self, key: Key) -> (usize, usize) {
         let hash = hash(key, self.seed);
         let mask = self.buckets.len() - 1;
-        let first = hash as usize & mask;
+        let first = hash as usize >> LOW_BITS & mask;
         let second = (hash >> 32) as usize & mask;
         (first, if second == first { first ^ 1 } else { second })
     }
@@ -83,13 +95,24 @@ impl Places {
     /// The table for a loop.
     #[inline]
     pub(super) fn view<const SHARED: bool>(&self, tick: u32) -> View<'_, SHARED> {
-        View { buckets: &self.buckets, tick, oldest: tick.saturating_sub(self.age_ticks) }
+        View { buckets: Lines::new(&self.buckets), tick, oldest: tick.saturating_sub(self.age_ticks) }
     }
 
-    /// The port of an address, wherever it is in the table.
-    pub(super) fn lookup<const SHARED: bool>(&self, key: Key, tick: u32) -> Option<u16> {
+    /// What is known of an address, wherever it is in the table.
+    #[inline]
+    fn state<const SHARED: bool>(&self, key: Key) -> Option<State> {
         let (first, second) = self.of(key);
-        let state = self.bucket(first).state::<SHARED>(key).or_else(|| self.bucket(second).state::<SHARED>(key))?;
+        self.bucket(first).state::<SHARED>(key).or_else(|| self.bucket(second).state::<SHARED>(key))
+    }
+
+    /// True when an address is known to be at that port, as of now.
+    pub(super) fn says<const SHARED: bool>(&self, key: Key, port: u16, tick: u32) -> bool {
+        self.state::<SHARED>(key).is_some_and(|state| state.is(port, tick))
+    }
+
+    /// The port of an address.
+    pub(super) fn lookup<const SHARED: bool>(&self, key: Key, tick: u32) -> Option<u16> {
+        let state = self.state::<SHARED>(key)?;
         state.is_since(tick.saturating_sub(self.age_ticks)).then(|| state.port())
     }
 
@@ -110,6 +133,10 @@ impl Places {
         })
     }
 }
+
+/// Bits of a hash that [`Lines`] leaves out.
+const LOW_BITS: u32 = 3;
+const _: () = assert!(size_of::<Bucket>() == 8 << LOW_BITS);
 
 /// The fractional bits of the golden ratio, made odd.
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -10,7 +10,7 @@
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::places::Places;
+use super::places::{Finder, Places};
 use super::{Full, Key, MacCounters, MacEntry, MacTable, Progress, View};
 
 /// What several workers share of one MAC table.
@@ -135,16 +135,24 @@ impl Table {
         }
     }
 
-    /// Returns the number of a key's first bucket, where it most likely is, and asks for its cache line.
+    /// What finds the buckets of many addresses.
     #[inline]
-    pub(crate) fn prefetch(&self, key: Key) -> u32 {
-        self.places.prefetch(key)
+    pub(crate) fn finder(&self) -> Finder<'_> {
+        self.places.finder()
     }
 
     /// The table for a loop. Without `SHARED`, what was read counts only if [`Table::is_as_at`] says so.
     #[inline]
     pub(crate) fn view<const SHARED: bool>(&self, tick: u32) -> View<'_, SHARED> {
         self.places.view(tick)
+    }
+
+    /// True when the table says already that the address is at that port, as of now. An address that another worker is just writing may be missed.
+    pub(crate) fn says(&self, key: Key, port: u16, tick: u32) -> bool {
+        match self.is_shared() {
+            false => self.places.says::<false>(key, port, tick),
+            true => self.places.says::<true>(key, port, tick),
+        }
     }
 
     /// The port of an address, wherever it is in the table.
@@ -246,7 +254,7 @@ mod tests {
                 while !done.load(Ordering::Relaxed) {
                     number = (number + 1) % addresses;
                     let wanted = key(number);
-                    let bucket = second.prefetch(wanted);
+                    let bucket = second.finder().prefetch(wanted);
                     let fast = second.view::<true>(1).port(wanted, bucket);
                     for port in fast.into_iter().chain(second.lookup(wanted, 1)) {
                         assert_eq!(port, home(number), "of address {number}");
