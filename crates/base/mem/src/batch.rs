@@ -115,6 +115,12 @@ impl Batch {
         crate::slot::more_of(self.word(index))
     }
 
+    /// True when a slot of the batch is not the last one of its packet.
+    #[inline]
+    pub fn has_frags(&self) -> bool {
+        crate::slot::more_of(self.words().iter().fold(0, |all, word| all | word))
+    }
+
     /// Extent of the packet that begins in slot `index`; `None` when its last slot is not in the batch.
     #[inline]
     pub fn span(&self, index: usize) -> Option<Span> {
@@ -343,7 +349,7 @@ impl Batch {
         unsafe { self.region.packet_mut(word) }
     }
 
-    /// Moves the first slot to the end of `other` as a packet of `len` bytes (cut to what its frame holds) of whose checksum this is known;
+    /// Moves the first slot to the end of `other` as a packet of `len` bytes (cut to the length that it has) of whose checksum this is known;
     /// false, and nothing has happened, if there is none, or no room.
     #[inline(always)]
     pub fn move_written(&mut self, other: &mut Batch, len: usize, checksum: Checksum) -> bool {
@@ -351,8 +357,8 @@ impl Batch {
             return false;
         }
         let word = self.words[self.head];
-        let room = self.region.frame_size() - (word >> 16) as u16 as usize;
-        let word = word & !(0xffff | CHECKSUM_FLAGS) | len.min(room) as u64 | checksum.flags();
+        let len = len.min(word as u16 as usize) as u64;
+        let word = word & !(0xffff | CHECKSUM_FLAGS) | len | checksum.flags();
         if other.times_ns.is_empty()
             && let Some(place) = other.words.get_mut(other.tail)
             && Arc::ptr_eq(&other.region, &self.region)

@@ -259,9 +259,11 @@ fn only_whole_packets_come_out_of_a_ring() {
     let (mut sender, mut receiver) = slot_ring(&pool, 8, u32::MAX - 2);
     let mut out = Batch::new(&pool, 8);
     pool.alloc(&mut out, 5, 100);
+    assert!(!out.has_frags());
     for index in [0, 2, 3] {
         out.set_more(index, true);
     }
+    assert!(out.has_frags());
     assert_eq!(out.span(0), Some(Span { slots: 2, len: 200 }));
     assert_eq!(out.span(1), Some(Span { slots: 1, len: 100 }));
     assert_eq!(out.span(2), Some(Span { slots: 3, len: 300 }));

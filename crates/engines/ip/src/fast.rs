@@ -60,12 +60,14 @@ pub struct Usual4<'a> {
 impl<'a> Usual4<'a> {
     /// Bytes of the link header, the IP header and the TCP header.
     pub const HEADERS_LEN: usize = 66;
+    /// Length of the IP packet without data.
+    const PACKET_LEN: u16 = 52;
 
-    /// The segment of a frame that [`crate::Ip::usual4`] recognised, and where it said that the data end.
+    /// The segment of a frame that [`crate::Ip::usual4`] recognised, with as many bytes of data as it said.
     #[inline]
-    pub fn of(frame: &'a [u8], end: u16) -> Option<Usual4<'a>> {
-        let (headers, data) = frame.get(..usize::from(end))?.split_first_chunk()?;
-        Some(Usual4 { headers, data })
+    pub fn of(frame: &'a [u8], data_len: u16) -> Option<Usual4<'a>> {
+        let (headers, rest) = frame.split_first_chunk()?;
+        Some(Usual4 { headers, data: rest.get(..usize::from(data_len))? })
     }
 
     #[inline]
@@ -176,13 +178,19 @@ impl Fast6 {
     }
 }
 
+/// Of the first eight bytes of a frame, as they lie in memory: destination MAC address, and the group bit of the source.
+const HEAD_MASK: u64 = 0xffff_ffff_ffff_0100u64.to_be();
+
 /// All that the fast path compares with.
 #[derive(Debug)]
 pub struct FastPath {
     /// Own MAC address.
     mac: u64,
-    /// The first eight bytes of a frame for it, as they lie in memory; the last two are zero.
+    /// The first eight bytes of a frame for it, as they lie in memory; the last two are zero. All ones, which no frame has in those that
+    /// [`HEAD_MASK`] leaves, if no segment is usual: in a VLAN, or without an address.
     head: u64,
+    /// The first run of `in_use4`.
+    first4: Run<u32>,
     vlan: Option<u16>,
     in_use4: Vec<Run<u32>>,
     in_use6: Vec<Run<u128>>,
@@ -192,9 +200,11 @@ pub struct FastPath {
 impl FastPath {
     /// For the addresses as they are now.
     pub fn new(link: Link, addresses: &Addresses) -> FastPath {
+        let has_usual = link.vlan.is_none() && !addresses.in_use4.is_empty();
         FastPath {
             mac: link.mac.to_u64(),
-            head: (link.mac.to_u64() << 16).to_be(),
+            head: if has_usual { (link.mac.to_u64() << 16).to_be() } else { u64::MAX },
+            first4: addresses.in_use4.first().copied().unwrap_or(Run { first: 0, behind: 0 }),
             vlan: link.vlan,
             in_use4: addresses.in_use4.clone(),
             in_use6: addresses.in_use6.clone(),
@@ -232,17 +242,24 @@ impl FastPath {
         let segment = Usual4 { headers: head, data: &[] };
         // Destination MAC address and the group bit of the source; EtherType, version and header length; fragment and protocol; header
         // length and options of TCP.
-        let differences = (word(0) ^ self.head) & 0xffff_ffff_ffff_0100u64.to_be()
+        let differences = (word(0) & HEAD_MASK) ^ self.head
             | (word(12) ^ 0x0800_4500_0000_0000u64.to_be()) & 0xffff_ff00_0000_0000u64.to_be()
             | (word(16) ^ 0x0000_0000_0000_0006u64.to_be()) & 0x0000_0000_3fff_00ffu64.to_be()
             | u64::from((half(46) ^ 0x8000_0000u32.to_be()) & 0xf000_0000u32.to_be())
             | u64::from(half(54) ^ 0x0101_080au32.to_be());
-        let end = ethernet::HEADER_LEN + usize::from(u16::from_be_bytes([head[16], head[17]]));
-        let fits = (end >= Usual4::HEADERS_LEN) & (end <= frame.len()) & (end <= usize::from(u16::MAX));
-        if (differences != 0) | !fits | self.vlan.is_some() || !contains4(&self.in_use4, segment.dst()) {
+        // Less than the headers wraps to more than a frame can have.
+        let data_len = u16::from_be_bytes([head[16], head[17]]).wrapping_sub(Usual4::PACKET_LEN);
+        let fits = usize::from(data_len) <= frame.len() - Usual4::HEADERS_LEN;
+        if (differences != 0) | !fits || !self.is_own4(segment.dst()) {
             return None;
         }
-        (checksum != Checksum::Unknown || checksums_are_right(&frame[..end])).then_some(end as u16)
+        (checksum != Checksum::Unknown || checksums_are_right(frame, data_len)).then_some(data_len)
+    }
+
+    /// True for one of our addresses; there is one at least.
+    #[inline(always)]
+    fn is_own4(&self, address: u32) -> bool {
+        address.wrapping_sub(self.first4.first) <= self.first4.behind || contains4(&self.in_use4, address)
     }
 
     /// As [`crate::Ip::fast4`], of a datagram without a VLAN tag whose IP header has been verified: most of the fields are compared at once.
@@ -352,8 +369,9 @@ impl FastPath {
 
 /// True if both checksums of a usual segment are right.
 #[inline(never)]
-fn checksums_are_right(frame: &[u8]) -> bool {
-    let Some(packet) = frame.get(ethernet::HEADER_LEN..) else { return false };
+fn checksums_are_right(frame: &[u8], data_len: u16) -> bool {
+    let end = Usual4::HEADERS_LEN + usize::from(data_len);
+    let Some(packet) = frame.get(ethernet::HEADER_LEN..end) else { return false };
     let Some((header, payload)) = packet.split_first_chunk::<20>() else { return false };
     let len = payload.len() as u16;
     let pseudo = Sum::new().add_slice(&header[12..]).add_u16(Protocol::TCP.0.into()).add_u16(len);

@@ -27,6 +27,8 @@ pub struct Stack<A: App> {
     engine: Engine,
     app: A,
     arrivals: Box<[Arrival; PASS]>,
+    /// The block that the last segment that came alone belonged to: the next one probably belongs to it, too.
+    last: u32,
 }
 
 /// What is known of a packet before it is worked on.
@@ -36,7 +38,7 @@ struct Arrival {
     src: u32,
     dst: u32,
     ports: u32,
-    /// Where header and data of the transport lie in the frame.
+    /// Where header and data of the transport lie in the frame; `end` of a usual segment is the length of its data.
     start: u16,
     end: u16,
     kind: Kind,
@@ -87,7 +89,8 @@ impl<A: App> Stack<A> {
     /// # Errors
     /// There is no memory for so many connections, or the configuration makes no sense.
     pub fn new(config: StackConfig, pool: &Pool, app: A) -> Result<Stack<A>, StackError> {
-        Ok(Stack { engine: Engine::new(config, pool.clone())?, app, arrivals: Box::new([Arrival::default(); PASS]) })
+        let (engine, arrivals) = (Engine::new(config, pool.clone())?, Box::new([Arrival::default(); PASS]));
+        Ok(Stack { engine, app, arrivals, last: NONE })
     }
 
     /// Calls `work` with the program and the stack, from outside a round. What it sends leaves with the next `output`.
@@ -139,11 +142,8 @@ impl<A: App> Stack<A> {
 impl<A: App> Datapath for Stack<A> {
     fn input(&mut self, _: PortIndex, batch: &mut Batch, context: &mut Context<'_>) {
         self.engine.set_now(context.now_ns);
-        let mut from = usize::from(batch.len() == 1 && self.lone(batch));
-        while from < batch.len() {
-            let count = (batch.len() - from).min(self.engine.config.batch);
-            self.pass(batch, from, count);
-            from += count;
+        if batch.len() != 1 || !self.lone(batch) {
+            self.passes(batch);
         }
         self.engine.egress.free(batch, context.pool);
         self.finish();
@@ -193,40 +193,42 @@ impl<A: App> Stack<A> {
     /// if it is not usual.
     #[inline]
     fn lone(&mut self, batch: &Batch) -> bool {
-        let Stack { engine, app, .. } = self;
+        let Stack { engine, app, last, .. } = self;
         let (frame, checksum) = (batch.packet(0), batch.checksum(0));
-        let Some(end) = engine.egress.ip.usual4(frame, checksum).filter(|_| !batch.more(0)) else { return false };
-        let Some(segment) = Usual4::of(frame, end) else { return false };
-        let hash = engine.hash_v4(segment.dst(), segment.src(), segment.ports().rotate_left(16));
-        let found = engine.usual_connection(engine.probable_block(hash), &segment);
-        let count = match found {
+        let Some(len) = engine.egress.ip.usual4(frame, checksum).filter(|_| !batch.more(0)) else { return false };
+        let Some(segment) = Usual4::of(frame, len) else { return false };
+        let count = match engine.usual_connection(*last, &segment) {
             Some(index) if arrive::fast_path(engine, app, index, &plain_of(&segment)) => 1,
-            _ => u64::from(lone_unusual(engine, app, hash, end, checksum, frame, found)),
+            _ => u64::from(of_another(engine, app, last, frame, len, checksum)),
         };
         engine.counters.in_segs += count;
         engine.egress.ip.count_fast(count, 0);
         true
     }
 
-    /// All stages of `count` packets of `batch` from `from` on.
-    fn pass(&mut self, batch: &Batch, from: usize, count: usize) {
-        let Stack { engine, app, arrivals } = self;
+    /// All stages of all packets, in as many passes as it takes.
+    fn passes(&mut self, batch: &Batch) {
+        let (mut from, has_frags) = (0, batch.has_frags());
+        while from < batch.len() {
+            let count = (batch.len() - from).min(self.engine.config.batch);
+            self.pass(batch, from, count, has_frags);
+            from += count;
+        }
+    }
+
+    /// All stages of `count` packets of `batch` from `from` on. `has_frags` is [`Batch::has_frags`].
+    fn pass(&mut self, batch: &Batch, from: usize, count: usize, has_frags: bool) {
+        let Stack { engine, app, arrivals, .. } = self;
         let arrivals = &mut arrivals[..count];
         let prefetch = engine.config.prefetch;
-        let mut goes_on = from > 0 && batch.more(from - 1);
         for (arrival, part) in arrivals.iter_mut().zip(batch.parts().skip(from)) {
-            if part.more | goes_on {
-                goes_on = part.more;
-                *arrival = Arrival { kind: if part.more { Kind::Frag } else { Kind::LastFrag }, ..Arrival::default() };
-                continue;
-            }
-            recognize(engine, part.bytes, part.checksum, arrival);
-            if prefetch && arrival.is_tcp() {
-                engine.prefetch_bucket(arrival.hash);
-            }
+            recognize(engine, part.bytes, part.checksum, arrival, prefetch);
+        }
+        if has_frags {
+            set_frags(arrivals, batch, from);
         }
         for arrival in arrivals.iter_mut().filter(|arrival| arrival.is_tcp()) {
-            arrival.block = engine.probable_block(arrival.hash);
+            arrival.block = engine.probable_block(arrival.hash, prefetch);
         }
         if prefetch && count > 1 {
             for arrival in arrivals.iter() {
@@ -234,23 +236,15 @@ impl<A: App> Stack<A> {
             }
         }
         let (mut tcp_count, mut udp_count) = (0, 0);
-        for (arrival, frame) in arrivals.iter().zip(batch.iter().skip(from)) {
-            match arrival.kind {
-                Kind::Usual4 => {
-                    tcp_count += u64::from(usual(engine, app, arrival, frame));
-                }
-                Kind::Tcp4 | Kind::Tcp6 => {
-                    tcp_count += 1;
-                    tcp(engine, app, arrival, frame);
-                }
-                Kind::Udp4 | Kind::Udp6 => {
-                    udp_count += 1;
-                    udp(engine, app, arrival, frame);
-                }
-                Kind::Other => other(engine, app, frame, arrival.checksum),
-                // Packets of several frames are longer than the MTU of a stack, which fits into one.
-                Kind::Frag => {}
-                Kind::LastFrag => engine.counters.in_errs += 1,
+        for (at, (arrival, frame)) in arrivals.iter().zip(batch.iter().skip(from)).enumerate() {
+            if arrival.kind == Kind::Usual4 && usual(engine, app, arrival, frame) {
+                tcp_count += 1;
+            } else if arrival.kind == Kind::Udp4 {
+                udp(engine, app, arrival, frame);
+                udp_count += 1;
+            } else {
+                let (tcp, udp) = less_usual_kind(engine, app, arrival, frame, batch.checksum(from + at));
+                (tcp_count, udp_count) = (tcp_count + tcp, udp_count + udp);
             }
         }
         engine.counters.in_segs += tcp_count;
@@ -258,17 +252,53 @@ impl<A: App> Stack<A> {
     }
 }
 
-/// Stage 1 of a packet.
+/// All stages of a usual segment that came alone, and that the connection of the last such segment does not take as it is. False as for [`less_usual`].
+#[inline(never)]
+fn of_another<A: App>(
+    engine: &mut Engine,
+    app: &mut A,
+    last: &mut u32,
+    frame: &[u8],
+    len: u16,
+    checksum: Checksum,
+) -> bool {
+    let Some(segment) = Usual4::of(frame, len) else { return false };
+    let hash = engine.hash_v4(segment.dst(), segment.src(), segment.ports().rotate_left(16));
+    let block = engine.probable_block(hash, false);
+    *last = block;
+    let arrival = Arrival { hash, end: len, kind: Kind::Usual4, block, ..Arrival::default() };
+    usual(engine, app, &arrival, frame) || less_usual(engine, app, &arrival, frame, checksum)
+}
+
+/// Stage 1 of a packet. The bucket of a segment is asked for if `prefetch` says so.
 #[inline(always)]
-fn recognize(engine: &Engine, frame: &[u8], checksum: Checksum, arrival: &mut Arrival) {
-    if let Some(end) = engine.egress.ip.usual4(frame, checksum)
-        && let Some(segment) = Usual4::of(frame, end)
+fn recognize(engine: &Engine, frame: &[u8], checksum: Checksum, arrival: &mut Arrival, prefetch: bool) {
+    if let Some(len) = engine.egress.ip.usual4(frame, checksum)
+        && let Some(segment) = Usual4::of(frame, len)
     {
         arrival.hash = engine.hash_v4(segment.dst(), segment.src(), segment.ports().rotate_left(16));
-        (arrival.kind, arrival.end, arrival.checksum, arrival.block) = (Kind::Usual4, end, checksum, NONE);
+        if prefetch {
+            engine.prefetch_bucket(arrival.hash);
+        }
+        (arrival.kind, arrival.end, arrival.block) = (Kind::Usual4, len, NONE);
         return;
     }
     plain(engine, frame, checksum, arrival);
+    if prefetch && arrival.is_tcp() {
+        engine.prefetch_bucket(arrival.hash);
+    }
+}
+
+/// The kinds of packets that are in several frames, and of their parts. `arrivals` are those from packet `from` on.
+#[cold]
+fn set_frags(arrivals: &mut [Arrival], batch: &Batch, from: usize) {
+    let mut goes_on = from > 0 && batch.more(from - 1);
+    for (arrival, part) in arrivals.iter_mut().zip(batch.parts().skip(from)) {
+        if part.more | goes_on {
+            *arrival = Arrival { kind: if part.more { Kind::Frag } else { Kind::LastFrag }, ..Arrival::default() };
+        }
+        goes_on = part.more;
+    }
 }
 
 /// Stage 1 of a packet that is not a usual segment.
@@ -298,18 +328,41 @@ fn plain(engine: &Engine, frame: &[u8], checksum: Checksum, arrival: &mut Arriva
 }
 
 /// Stage 3 of a usual TCP segment: nearly always it belongs to the connection whose tag it has, and is the one that is expected next.
-/// Otherwise it goes the way of plain segments; false if that shows that it is none.
-#[inline(always)]
+/// Otherwise false, and nothing has happened. It is no part of the loop, whose registers it needs.
+#[inline(never)]
 fn usual<A: App>(engine: &mut Engine, app: &mut A, arrival: &Arrival, frame: &[u8]) -> bool {
     let Some(segment) = Usual4::of(frame, arrival.end) else { return false };
-    let found = engine.usual_connection(arrival.block, &segment);
-    if let Some(index) = found
-        && (arrive::fast_path(engine, app, index, &plain_of(&segment))
-            || arrive::brief_path(engine, app, index, &plain_of(&segment)))
-    {
-        return true;
+    match engine.usual_connection(arrival.block, &segment) {
+        Some(index) => arrive::fast_path(engine, app, index, &plain_of(&segment)),
+        None => false,
     }
-    unusual(engine, app, arrival, frame, found)
+}
+
+/// Stage 3 of a packet that [`usual`] does not take; how many segments and datagrams are to be counted.
+#[inline(never)]
+fn less_usual_kind<A: App>(
+    engine: &mut Engine,
+    app: &mut A,
+    arrival: &Arrival,
+    frame: &[u8],
+    checksum: Checksum,
+) -> (u64, u64) {
+    match arrival.kind {
+        Kind::Usual4 => return (u64::from(less_usual(engine, app, arrival, frame, checksum)), 0),
+        Kind::Tcp4 | Kind::Tcp6 => {
+            tcp(engine, app, arrival, frame);
+            return (1, 0);
+        }
+        Kind::Udp4 | Kind::Udp6 => {
+            udp(engine, app, arrival, frame);
+            return (0, 1);
+        }
+        Kind::Other => other(engine, app, frame, checksum),
+        // Packets of several frames are longer than the MTU of a stack, which fits into one.
+        Kind::Frag => {}
+        Kind::LastFrag => engine.counters.in_errs += 1,
+    }
+    (0, 0)
 }
 
 #[inline(always)]
@@ -324,33 +377,18 @@ fn plain_of<'a>(segment: &Usual4<'a>) -> Plain<'a> {
     }
 }
 
-/// As [`unusual`], for a segment that came alone, and that the fast path does not take.
+/// A segment with usual headers that the fast path does not take; false if its source address is none that another host can have.
 #[inline(never)]
-fn lone_unusual<A: App>(
-    engine: &mut Engine,
-    app: &mut A,
-    hash: u64,
-    end: u16,
-    checksum: Checksum,
-    frame: &[u8],
-    found: Option<u32>,
-) -> bool {
+fn less_usual<A: App>(engine: &mut Engine, app: &mut A, arrival: &Arrival, frame: &[u8], checksum: Checksum) -> bool {
+    let Some(usual) = Usual4::of(frame, arrival.end) else { return false };
+    let found = engine.usual_connection(arrival.block, &usual);
     if let Some(index) = found
-        && let Some(usual) = Usual4::of(frame, end)
         && arrive::brief_path(engine, app, index, &plain_of(&usual))
     {
         return true;
     }
-    let arrival = Arrival { hash, end, kind: Kind::Usual4, checksum, ..Arrival::default() };
-    unusual(engine, app, &arrival, frame, found)
-}
-
-/// A segment with usual headers, of the connection `found` if that is known, that neither of the shorter ways takes; false if its source address is none that another host can have.
-#[inline(never)]
-fn unusual<A: App>(engine: &mut Engine, app: &mut A, arrival: &Arrival, frame: &[u8], found: Option<u32>) -> bool {
-    let Some(usual) = Usual4::of(frame, arrival.end) else { return false };
     if !engine.egress.ip.may_send4(usual.src()) {
-        other(engine, app, frame, arrival.checksum);
+        other(engine, app, frame, checksum);
         return false;
     }
     let (local, remote, ports) = (usual.dst(), usual.src(), usual.ports().rotate_left(16));

@@ -186,6 +186,83 @@ fn a_neighbour_that_makes_progress_is_not_probed() {
     }
 }
 
+/// The link header of the hop that was used last is kept between segments, but not longer than it is right.
+#[test]
+fn segments_go_to_the_link_address_that_a_neighbour_has_now() {
+    let mut pair = Pair::new();
+    let (a, _) = pair.connected(ListenOptions::default());
+    pair.a.with(pair.now_ns, |_, io| io.set_nodelay(a, true));
+    let to = |pair: &Pair| pair.frames.iter().rev().find(|(to_b, _)| *to_b).map(|(_, frame)| frame[..6].to_vec());
+    for mac in [2, 9, 7] {
+        if mac != 2 {
+            // An ARP request of the neighbour, from which its address is learned.
+            let ends = [2, 0, 0, 0, 0, mac, 198, 18, 0, 2, 0, 0, 0, 0, 0, 0, 198, 18, 0, 1];
+            let arp = [&[0xff; 6][..], &[2, 0, 0, 0, 0, mac, 8, 6], &[0, 1, 8, 0, 6, 4, 0, 1], &ends].concat();
+            pair.inject(false, &arp);
+            pair.settle();
+        }
+        for _ in 0..3 {
+            pair.frames.clear();
+            assert_eq!(pair.send_a(a, b"x"), 1);
+            pair.pass(true);
+            assert_eq!(to(&pair), Some(vec![2, 0, 0, 0, 0, mac]));
+        }
+    }
+}
+
+/// The connection of the last segment that came alone is looked at first, and segments that come after its end are answered as any others are.
+#[test]
+fn a_segment_that_comes_alone_after_the_end_of_its_connection_is_reset() {
+    let mut pair = Pair::new();
+    pair.b.app_mut().echoes = true;
+    let (a, b) = pair.connected(ListenOptions { nodelay: true, ..ListenOptions::default() });
+    for _ in 0..3 {
+        assert_eq!(pair.send_a(a, b"x"), 1);
+        pair.settle();
+    }
+    // The reset is lost.
+    pair.filter = Some(Box::new(|to_b, _| !to_b));
+    pair.a.with(pair.now_ns, |_, io| io.abort(a));
+    pair.settle();
+    pair.filter = None;
+    assert_eq!((pair.a.app().closed(), pair.b.app().closed()), (vec![CloseReason::Aborted], vec![]));
+    assert_eq!(pair.send_b(b, b"y"), 1);
+    pair.settle();
+    assert_eq!(pair.b.app().closed(), [CloseReason::Reset]);
+    assert_eq!(pair.counters_a().out_rsts, 2);
+    pair.assert_clean();
+}
+
+/// Packets of several frames are longer than what a stack takes: they count as damaged, and no frame of theirs is taken for a segment.
+#[test]
+fn packets_of_several_frames_are_counted_and_harm_nobody() {
+    let mut pair = Pair::new();
+    let (a, b) = pair.connected(ListenOptions::default());
+    pair.a.with(pair.now_ns, |_, io| io.set_nodelay(a, true));
+    assert_eq!(pair.send_a(a, b"x"), 1);
+    pair.filter = Some(Box::new(|_, _| false));
+    pair.settle();
+    pair.filter = None;
+    // Segments with one more byte each, which the peer would take.
+    assert_eq!(pair.send_a(a, b"y"), 1);
+    let mut batch = Batch::new(&pair.pool, 64);
+    let (now_ns, pool) = (pair.now_ns, &mut pair.pool);
+    let output = pair.a.output(PORT).unwrap();
+    assert_eq!(output.move_to(&mut batch, 64), 1);
+    let frame = batch.packet(0).to_vec();
+    assert_eq!(pool.alloc(&mut batch, 3, frame.len()), 3);
+    for at in 1..4 {
+        batch.packet_mut(at).copy_from_slice(&frame);
+    }
+    batch.set_more(1, true);
+    assert!(batch.has_frags());
+    pair.b.input(PORT, &mut batch, &mut Context { now_ns, pool, ports: &mut () });
+    // Two whole segments, and one packet of two frames.
+    assert_eq!((pair.counters_b().in_errs, pair.b.app().data.get(&b)), (1, None));
+    pair.run(5_000);
+    assert_eq!(pair.b.app().data[&b], b"xy");
+}
+
 #[test]
 fn a_full_stack_refuses_and_harms_nobody() {
     let mut pair = Pair::with(StackConfigOf::connections(4), config(2));

@@ -188,7 +188,7 @@ impl Ip {
         self.fast.fast4(frame, checksum)
     }
 
-    /// Recognises a usual TCP segment over IPv4 for one of our addresses, and says where its data end in the frame ([`crate::Usual4`]). The
+    /// Recognises a usual TCP segment over IPv4 for one of our addresses, and says how many bytes of data it has ([`crate::Usual4`]). The
     /// caller looks for a connection of these addresses; if there is none, it asks [`Ip::may_send4`] about the source address, too.
     #[inline(always)]
     pub fn usual4(&self, frame: &[u8], checksum: Checksum) -> Option<u16> {

@@ -37,6 +37,8 @@ pub const NEIGHBOURS_MAX: usize = (1 << (32 - GENERATION_BITS)) - 1;
 impl HopId {
     /// A number that no neighbour has.
     pub const NONE: HopId = HopId(u32::MAX);
+    /// Another number that no neighbour has, for the empty place of a cache.
+    pub const VACANT: HopId = HopId(u32::MAX - 1);
 
     fn new(index: usize, generation: u32) -> HopId {
         HopId((index as u32) << GENERATION_BITS | generation & GENERATION_MASK)

@@ -49,7 +49,7 @@ pub(crate) fn brief_path<A: App>(engine: &mut Engine, app: &mut A, index: u32, s
         let ts_echo = timestamps.then(|| echo.wrapping_sub(tcb.ts_offset));
         let ack = Ack { ack: segment.ack, seq: segment.seq, wnd, sack: &[], ts_echo, ece: false, len };
         if has_moved {
-            egress.ip.confirm(tcb.hop);
+            egress.confirm(tcb.hop);
         }
         let outcome = send::on_plain_ack(tcb, send, &ack, *now);
         tcb.touch(index, touched);

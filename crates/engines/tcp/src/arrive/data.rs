@@ -50,14 +50,30 @@ pub(super) fn segment<A: App>(
 pub(super) fn in_order<A: App>(engine: &mut Engine, app: &mut A, index: u32, data: &[u8], fin: bool) {
     let tcb = &mut engine.tcbs[index];
     let conn = Conn { index, generation: tcb.generation };
-    let seq = tcb.rcv_nxt;
-    let len = data.len();
+    expect_next(tcb, data.len(), engine.mss4);
+    let taken = if tcb.flags.has(Flags::PAUSED) || data.is_empty() { 0 } else { offer(engine, app, conn, data) };
+    note_taken(engine, app, conn, data, taken, fin);
+}
+
+/// What is expected next is behind `len` bytes of data that arrived in order.
+#[inline(always)]
+pub(super) fn expect_next(tcb: &mut Tcb, len: usize, mss: u16) {
     tcb.rcv_nxt += len as u32;
-    tcb.rcv_mss = tcb.rcv_mss.max(len.min(usize::from(engine.mss4)) as u16);
-    let mut taken = 0;
-    if !tcb.flags.has(Flags::PAUSED) && len > 0 {
-        taken = app.received(conn, data, &mut Io::new(engine)).min(len);
+    if len > usize::from(tcb.rcv_mss) {
+        tcb.rcv_mss = tcb.rcv_mss.max(len.min(usize::from(mss)) as u16);
     }
+}
+
+/// Offers the program data that came next, and returns how many bytes it took.
+#[inline(always)]
+pub(super) fn offer<A: App>(engine: &mut Engine, app: &mut A, conn: Conn, data: &[u8]) -> usize {
+    app.received(conn, data, &mut Io::new(engine)).min(data.len())
+}
+
+/// Notes the acknowledgment that is owed for data that came next, and keeps what the program did not take.
+#[inline(always)]
+pub(super) fn note_taken<A: App>(engine: &mut Engine, app: &mut A, conn: Conn, data: &[u8], taken: usize, fin: bool) {
+    let (index, len) = (conn.index, data.len());
     let (tick, delay) = (engine.now.tick, engine.config.ack_delay_ms);
     let Engine { tcbs, touched, .. } = engine;
     let tcb = &mut tcbs[index];
@@ -69,13 +85,14 @@ pub(super) fn in_order<A: App>(engine: &mut Engine, app: &mut A, index: u32, dat
         tcb.touch(index, touched);
         return;
     }
-    keep_rest(engine, app, conn, seq, data, taken, fin);
+    keep_rest(engine, app, conn, data, taken, fin);
 }
 
 /// As [`in_order`], for data that the program did not take all of, or something that waited behind them.
 #[inline(never)]
-fn keep_rest<A: App>(engine: &mut Engine, app: &mut A, conn: Conn, seq: Seq, data: &[u8], taken: usize, mut fin: bool) {
+fn keep_rest<A: App>(engine: &mut Engine, app: &mut A, conn: Conn, data: &[u8], taken: usize, mut fin: bool) {
     let (index, len) = (conn.index, data.len());
+    let seq = engine.tcbs[index].rcv_nxt - len as u32;
     if taken < len {
         let tcb = &mut engine.tcbs[index];
         tcb.flags.set(Flags::PAUSED);
@@ -104,7 +121,7 @@ fn keep_rest<A: App>(engine: &mut Engine, app: &mut A, conn: Conn, seq: Seq, dat
 
 /// Data in order are acknowledged at once after two full segments, else after the delay (RFC 9293 section 3.8.6.3). The delay waits for
 /// data that the acknowledgment can leave with: small segments of a connection that had none in time are acknowledged at once.
-#[inline]
+#[inline(always)]
 fn note_received(tcb: &mut Tcb, len: usize, tick: u32, delay: u32) {
     if tcb.rcv_nxt - tcb.ack_sent >= 2 * u32::from(tcb.rcv_mss) {
         tcb.flags.set(Flags::ACK_NOW);

@@ -159,7 +159,7 @@ fn acknowledge<A: App>(engine: &mut Engine, app: &mut A, index: u32, segment: &S
     let ack = ack_of(tcb, segment, sacks);
     if segment.ack.after(tcb.snd_una) || segment.end().after(tcb.rcv_nxt) {
         // What was sent arrived, or the peer had an acknowledgment and sent on: the neighbour works (RFC 4861 section 7.3.1).
-        engine.egress.ip.confirm(tcb.hop);
+        engine.egress.confirm(tcb.hop);
     }
     let outcome = send::on_ack(tcb, &mut engine.send, &ack, now);
     if segment.len() == 0 {

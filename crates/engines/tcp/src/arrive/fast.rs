@@ -29,12 +29,12 @@ pub(crate) fn fast_segment<A: App>(engine: &mut Engine, app: &mut A, index: u32,
 /// A segment in sequence, of a connection without anything unusual. False, and nothing has happened, if it must go the long way.
 #[inline(always)]
 pub(crate) fn fast_path<A: App>(engine: &mut Engine, app: &mut A, index: u32, segment: &Plain<'_>) -> bool {
-    let Engine { tcbs, send, counters, touched, egress, now, .. } = &mut *engine;
+    let Engine { tcbs, send, counters, touched, egress, now, mss4, .. } = &mut *engine;
     let tcb = &mut tcbs[index];
     if tcb.state != State::Established {
         return false;
     }
-    const OTHER: Flags = Flags(Flags::ECN.0 | Flags::SILENT.0);
+    const OTHER: Flags = Flags(Flags::ECN.0 | Flags::SILENT.0 | Flags::PAUSED.0);
     let timestamps = tcb.flags.has(Flags::TIMESTAMPS);
     let (value, echo) = segment.timestamps.unwrap_or((0, 0));
     let is_plain = (segment.flags & !bit::PSH == bit::ACK)
@@ -50,7 +50,7 @@ pub(crate) fn fast_path<A: App>(engine: &mut Engine, app: &mut A, index: u32, se
     }
     counters.fast_path += 1;
     if (segment.ack != tcb.snd_una) | !segment.data.is_empty() {
-        egress.ip.confirm(tcb.hop);
+        egress.confirm(tcb.hop);
     }
     if timestamps && tcb.ack_sent == tcb.rcv_nxt {
         tcb.ts_recent = value;
@@ -60,34 +60,42 @@ pub(crate) fn fast_path<A: App>(engine: &mut Engine, app: &mut A, index: u32, se
     let usual = if segment.ack == tcb.snd_una {
         None
     } else {
-        send::on_usual_ack(tcb, send, segment.ack, segment.seq, wnd, *now)
+        send::on_usual_ack(tcb, send, segment.ack, segment.seq, wnd, now)
     };
-    if let Some(room_again) = usual {
+    let mut room_again = false;
+    if let Some(again) = usual {
         tcb.touch(index, touched);
-        if room_again && !tell_of_room(engine, app, conn) {
-            return true;
-        }
+        room_again = again;
     } else if segment.ack != tcb.snd_una || wnd != tcb.snd_wnd || segment.data.is_empty() {
         let ts_echo = timestamps.then(|| echo.wrapping_sub(tcb.ts_offset));
         let (ack, seq, len) = (segment.ack, segment.seq, segment.data.len() as u32);
         let ack = Ack { ack, seq, wnd, sack: &[], ts_echo, ece: false, len };
         let outcome = send::on_ack(tcb, send, &ack, *now);
         tcb.touch(index, touched);
-        if outcome.room_again && !tell_of_room(engine, app, conn) {
-            return true;
-        }
+        room_again = outcome.room_again;
     }
-    if segment.data.is_empty() {
-        engine.counters.pure_acks += 1;
+    if room_again {
+        tell_of_room(engine, app, conn, segment.data);
+    } else if segment.data.is_empty() {
+        counters.pure_acks += 1;
     } else {
-        data::in_order(engine, app, index, segment.data, false);
+        data::expect_next(tcb, segment.data.len(), *mss4);
+        let taken = data::offer(engine, app, conn, segment.data);
+        data::note_taken(engine, app, conn, segment.data, taken, false);
     }
     true
 }
 
-/// Tells the program that there is room again; false if the connection is over then.
+/// Tells the program that there is room again, and then of the data, unless the connection is over then.
 #[cold]
-fn tell_of_room<A: App>(engine: &mut Engine, app: &mut A, conn: Conn) -> bool {
+fn tell_of_room<A: App>(engine: &mut Engine, app: &mut A, conn: Conn, data: &[u8]) {
     app.sendable(conn, &mut Io::new(engine));
-    is_same(engine, conn)
+    if !is_same(engine, conn) {
+        return;
+    }
+    if data.is_empty() {
+        engine.counters.pure_acks += 1;
+    } else {
+        data::in_order(engine, app, conn.index, data, false);
+    }
 }

@@ -15,7 +15,7 @@ impl Egress {
         remote: Option<SocketAddr>,
         now: Now,
     ) -> Result<UdpId, BindError> {
-        self.deadline_ns.set(None);
+        self.forget();
         match (local, remote) {
             (local, Some(remote)) => {
                 let mut out = Output { now_ns: now.ns, batch: &mut self.output, pool: &mut self.pool };
@@ -43,14 +43,14 @@ impl Egress {
         let result = self.udp.send(socket, from, to, data, self.partial, &mut self.ip, &mut out);
         if result.is_err() {
             // A neighbour may be asked for.
-            self.deadline_ns.set(None);
+            self.forget();
         }
         result
     }
 
     /// Calls `work` with sockets, the layer below and a way out.
     pub(crate) fn with_udp<R>(&mut self, now: Now, work: impl FnOnce(&mut Udp, &mut Ip, &mut Output<'_>) -> R) -> R {
-        self.deadline_ns.set(None);
+        self.forget();
         let mut out = Output { now_ns: now.ns, batch: &mut self.output, pool: &mut self.pool };
         work(&mut self.udp, &mut self.ip, &mut out)
     }

@@ -2,8 +2,8 @@
 
 use linerate_wire::Sum;
 
-use crate::Seq;
 use crate::tuple::Tuple;
+use crate::{Seq, Tcb};
 
 /// A segment that leaves.
 #[derive(Clone, Copy, Debug)]
@@ -110,6 +110,8 @@ impl Options {
 /// Time to live and hop limit, unless the program sets another.
 const HOP_LIMIT: u8 = 64;
 const TCP: u8 = 6;
+/// The second word of the IP header. Identification 0, because a datagram that may not be fragmented needs none (RFC 6864).
+const DONT_FRAGMENT: u32 = 0x4000;
 
 /// Writes link header, IP header, TCP header and data to the start of `frame`, and returns their length; 0 if they do not fit.
 pub(super) fn write(frame: &mut [u8], link: &[u8], tuple: &Tuple, segment: &Segment<'_>, partial: bool) -> usize {
@@ -127,7 +129,7 @@ pub(super) fn write(frame: &mut [u8], link: &[u8], tuple: &Tuple, segment: &Segm
     network[6..8].copy_from_slice(&[TCP, segment.hop_limit]);
     network[8..24].copy_from_slice(&tuple.local.to_be_bytes());
     network[24..].copy_from_slice(&tuple.remote.to_be_bytes());
-    let fixed = fixed_words(tuple.ports(), segment, tuple.pseudo_sum(tcp_len));
+    let fixed = fixed_words(tuple.ports(), segment, tuple.pseudo_sum(tcp_len).fold());
     write_tcp(tcp, fixed, segment, partial);
     link.len() + 40 + tcp_len
 }
@@ -158,35 +160,56 @@ pub(super) fn write_v4(frame: &mut [u8], link: &[u8], ends: Ends, segment: &Segm
     len
 }
 
-/// As [`write_v4`], for a segment whose only options are `timestamps`, whose IP header is the usual one, and a link header without a
-/// tag.
+/// A segment of a connection over IPv4 that leaves with the acknowledgment of all that arrived, timestamps for its only options, and the usual IP
+/// header.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Usual<'a> {
+    pub(crate) seq: Seq,
+    /// Flags of the header, as bits.
+    pub(crate) flags: u8,
+    /// As it stands in the header.
+    pub(crate) window: u16,
+    /// TSval.
+    pub(crate) value: u32,
+    pub(crate) data: &'a [u8],
+}
+
+/// As [`write_v4`], for a usual segment of the connection `tcb`, and a link header without a tag, behind which `link` has two more bytes.
 #[inline(always)]
-pub(super) fn write_usual(
-    frame: &mut [u8],
-    link: &[u8; 14],
-    ends: Ends,
-    segment: &Segment<'_>,
-    timestamps: (u32, u32),
-    partial: bool,
-) -> usize {
+pub(super) fn write_usual(frame: &mut [u8], link: &[u8; 16], tcb: &Tcb, segment: &Usual<'_>, partial: bool) -> usize {
     let Some((head, rest)) = frame.split_first_chunk_mut::<66>() else { return 0 };
-    let data = segment.data;
+    let Usual { seq, flags, window, value, data } = *segment;
     let Some(place) = rest.get_mut(..data.len()) else { return 0 };
+    let tcp_len = 32 + data.len();
+    // The link header as one piece; the words cover its last two bytes.
+    if let Some(link_place) = head.first_chunk_mut() {
+        *link_place = *link;
+    }
+    let mut put = |at: usize, word: u32| {
+        if let Some(place) = head[at..].first_chunk_mut() {
+            *place = word.to_be_bytes();
+        }
+    };
+    // What the block holds is read where it is written, so that it takes no register meanwhile.
+    let (pseudo, checksum) = sums_v4(tcb.local, tcb.remote, 0, HOP_LIMIT, tcp_len);
+    put(14, 0x4500_0000 | (20 + tcp_len as u32));
+    put(18, DONT_FRAGMENT);
+    put(22, u32::from(HOP_LIMIT) << 24 | u32::from(TCP) << 16 | u32::from(checksum));
+    put(26, tcb.local);
+    put(30, tcb.remote);
+    put(34, u32::from(tcb.local_port) << 16 | u32::from(tcb.remote_port));
+    put(38, seq.0);
+    put(42, tcb.rcv_nxt.0);
+    put(46, 0x8000_0000 | u32::from(flags) << 16 | u32::from(window));
+    put(50, u32::from(pseudo) << 16);
+    put(54, TIMESTAMPS_HEAD);
+    put(58, value);
+    put(62, tcb.ts_recent);
+    // The data last: what the headers need is not kept over a call that copies.
     match (&mut *place, data) {
         ([place], [byte]) => *place = *byte,
         (_, []) => {}
         (place, data) => place.copy_from_slice(data),
-    }
-    let tcp_len = 32 + data.len();
-    let Segment { seq, ack, flags, window, .. } = *segment;
-    let usual = Segment { seq, ack, flags, window, data, timestamps: Some(timestamps), ..Segment::EMPTY };
-    let [a, b, c, d, e, f, g, h, i, j] = words_v4(ends, &usual, tcp_len);
-    let words = [a, b, c, d, e, f, g, h, i, j, TIMESTAMPS_HEAD, timestamps.0, timestamps.1];
-    if let Some((link_place, words_place)) = head.split_first_chunk_mut::<14>()
-        && let Some(words_place) = words_place.first_chunk_mut::<52>()
-    {
-        *link_place = *link;
-        put(words_place, words);
     }
     if !partial {
         fill_checksum(&mut frame[34..34 + tcp_len]);
@@ -234,19 +257,27 @@ fn fill_checksum(tcp: &mut [u8]) {
 /// IP header and fixed part of the TCP header, whose checksum field holds the sum of the pseudo-header.
 #[inline]
 fn words_v4(ends: Ends, segment: &Segment<'_>, tcp_len: usize) -> [u32; 10] {
-    let first = 0x4500_0000 | u32::from(segment.traffic_class) << 16 | (20 + tcp_len as u32);
-    let third = u32::from(segment.hop_limit) << 24 | u32::from(TCP) << 16;
-    let addresses = u64::from(ends.local) + u64::from(ends.remote);
-    // Identification 0, because a datagram that may not be fragmented needs none (RFC 6864).
-    let sum = Sum::new().add_u64(addresses + u64::from(first) + 0x4000 + u64::from(third));
-    let pseudo = Sum::new().add_u64(addresses + u64::from(TCP) + tcp_len as u64);
+    let Segment { traffic_class, hop_limit, .. } = *segment;
+    let (pseudo, checksum) = sums_v4(ends.local, ends.remote, traffic_class, hop_limit, tcp_len);
+    let first = 0x4500_0000 | u32::from(traffic_class) << 16 | (20 + tcp_len as u32);
+    let third = u32::from(hop_limit) << 24 | u32::from(TCP) << 16 | u32::from(checksum);
     let [a, b, c, d, e] = fixed_words(ends.ports, segment, pseudo);
-    [first, 0x4000, third | u32::from(sum.finish()), ends.local, ends.remote, a, b, c, d, e]
+    [first, DONT_FRAGMENT, third, ends.local, ends.remote, a, b, c, d, e]
+}
+
+/// The sum of the pseudo-header of TCP over IPv4, and the checksum of the IP header. Both have the addresses and the length, so that they differ by what
+/// is the same for all usual segments.
+#[inline(always)]
+fn sums_v4(local: u32, remote: u32, traffic_class: u8, hop_limit: u8, tcp_len: usize) -> (u16, u16) {
+    let pseudo = Sum::new().add_u64(u64::from(local) + u64::from(remote) + u64::from(TCP) + tcp_len as u64).fold();
+    let rest = 0x4500 + u32::from(traffic_class) + 20 + DONT_FRAGMENT + (u32::from(hop_limit) << 8);
+    let sum = u32::from(pseudo) + u32::from(Sum::new().add_u32(rest).fold());
+    (pseudo, !((sum & 0xffff) + (sum >> 16)) as u16)
 }
 
 /// The fixed part of the TCP header. The checksum field holds the sum of the pseudo-header.
 #[inline]
-fn fixed_words(ports: u32, segment: &Segment<'_>, pseudo: Sum) -> [u32; 5] {
+fn fixed_words(ports: u32, segment: &Segment<'_>, pseudo: u16) -> [u32; 5] {
     let offset = (segment.header_len() as u32 / 4) << 28;
     let flags_and_window = u32::from(segment.flags) << 16 | u32::from(segment.window);
     [
@@ -254,7 +285,7 @@ fn fixed_words(ports: u32, segment: &Segment<'_>, pseudo: Sum) -> [u32; 5] {
         segment.seq.0,
         segment.ack.0,
         offset | flags_and_window,
-        u32::from(pseudo.fold()) << 16 | u32::from(segment.urgent),
+        u32::from(pseudo) << 16 | u32::from(segment.urgent),
     ]
 }
 

@@ -3,7 +3,7 @@
 mod datagrams;
 mod header;
 
-pub(crate) use header::{Ends, Options, Segment};
+pub(crate) use header::{Ends, Options, Segment, Usual};
 
 use std::cell::Cell;
 
@@ -11,7 +11,7 @@ use linerate_ip::{HopId, Inbound, Ip, NoRoute, Udp};
 use linerate_mem::{Batch, Checksum, Pool};
 
 use crate::tuple::Tuple;
-use crate::{Now, StackConfig, StackError};
+use crate::{Now, StackConfig, StackError, Tcb};
 use core::net::{IpAddr, Ipv4Addr};
 
 /// Frames that are taken from the pool together.
@@ -37,6 +37,21 @@ pub(crate) struct Egress {
     /// Where a packet is built that has to wait for its neighbour.
     parcel: Vec<u8>,
     hops: Hops,
+    selected: Selected,
+}
+
+/// The hop of the segments that leave now. Its neighbour was marked as used, and as confirmed, since the layer below last looked at neighbours, so that
+/// neither has to be done for each segment.
+struct Selected {
+    /// [`HopId::VACANT`] if there is none.
+    hop: HopId,
+    confirmed: HopId,
+    /// The link header in the first 14 bytes.
+    link: [u8; 16],
+}
+
+impl Selected {
+    const NONE: Selected = Selected { hop: HopId::VACANT, confirmed: HopId::VACANT, link: [0; 16] };
 }
 
 /// Hops that were asked for last, by addresses of IPv4. They are all forgotten when the layer below may have learned something.
@@ -98,6 +113,7 @@ impl Egress {
             deadline_ns: Cell::new(None),
             parcel: vec![0; usize::from(mtu)],
             hops: Hops::new(),
+            selected: Selected::NONE,
             pool,
         })
     }
@@ -111,6 +127,12 @@ impl Egress {
     #[inline]
     pub(crate) fn can_send(&mut self) -> bool {
         self.output.room() > OWN && (!self.frames.is_empty() || self.take_frames())
+    }
+
+    /// Segments that can be sent now.
+    #[inline]
+    pub(crate) fn ready(&mut self) -> usize {
+        if self.can_send() { (self.output.room() - OWN).min(self.frames.len()) } else { 0 }
     }
 
     /// Frees the packets of a batch. Frames of the stack's pool are the next that are written into: their lines are in the cache, and none goes by
@@ -149,6 +171,42 @@ impl Egress {
         self.transmit_by(hop, |frame, link| header::write_v4(frame, link, ends, segment, partial))
     }
 
+    /// Makes a hop the one that [`Egress::transmit_usual`] sends to; false if it is not known, or its link header has a tag.
+    #[inline(always)]
+    pub(crate) fn select(&mut self, hop: HopId) -> bool {
+        hop == self.selected.hop || self.select_other(hop)
+    }
+
+    #[inline(never)]
+    fn select_other(&mut self, hop: HopId) -> bool {
+        let Some(link) = self.usual_link(hop) else { return false };
+        self.selected.hop = hop;
+        self.selected.link[..link.len()].copy_from_slice(&link);
+        true
+    }
+
+    /// Notes that the neighbour works, because the transport made progress.
+    #[inline(always)]
+    pub(crate) fn confirm(&mut self, hop: HopId) {
+        if hop != self.selected.confirmed {
+            self.confirm_other(hop);
+        }
+    }
+
+    #[inline(never)]
+    fn confirm_other(&mut self, hop: HopId) {
+        self.ip.confirm(hop);
+        self.selected.confirmed = hop;
+    }
+
+    /// The layer below is about to be called with something that may change its deadlines and its neighbours.
+    #[inline]
+    fn forget(&mut self) {
+        self.deadline_ns.set(None);
+        self.selected.hop = HopId::VACANT;
+        self.selected.confirmed = HopId::VACANT;
+    }
+
     /// The link header of a hop that is known, if it has no tag.
     #[inline]
     pub(crate) fn usual_link(&self, hop: HopId) -> Option<[u8; 14]> {
@@ -162,17 +220,11 @@ impl Egress {
         Some((hop, self.usual_link(hop)?))
     }
 
-    /// Sends a segment over IPv4 whose only options are `timestamps`. [`Egress::can_send`] said true before.
+    /// Sends a usual segment of a connection over IPv4 to the hop that was selected. [`Egress::can_send`] said true before.
     #[inline(always)]
-    pub(crate) fn transmit_usual(
-        &mut self,
-        link: &[u8; 14],
-        ends: Ends,
-        segment: &Segment<'_>,
-        timestamps: (u32, u32),
-    ) {
-        let checksum = self.checksum();
-        let len = header::write_usual(self.frames.first_mut(), link, ends, segment, timestamps, self.partial);
+    pub(crate) fn transmit_usual(&mut self, tcb: &Tcb, segment: &Usual<'_>) {
+        let (link, checksum) = (&self.selected.link, self.checksum());
+        let len = header::write_usual(self.frames.first_mut(), link, tcb, segment, self.partial);
         if len != 0 {
             self.frames.move_written(&mut self.output, len, checksum);
         }
@@ -232,7 +284,7 @@ impl Egress {
         {
             return Ok((hop, local.into()));
         }
-        self.deadline_ns.set(None);
+        self.forget();
         let found = self.ip.hop(local, remote, now.ns, &mut self.output, &mut self.pool);
         if let (Ok((hop, IpAddr::V4(local))), IpAddr::V4(remote)) = (&found, remote) {
             *self.hops.entry(remote) = KnownHop { local: *local, remote, hop: *hop, epoch: self.hops.epoch };
@@ -242,7 +294,7 @@ impl Egress {
 
     /// The layer below, about to be called with something that may change its deadlines.
     pub(crate) fn ip_mut(&mut self) -> &mut Ip {
-        self.deadline_ns.set(None);
+        self.forget();
         self.hops.forget();
         &mut self.ip
     }
@@ -260,7 +312,7 @@ impl Egress {
     /// Does what is due in the layer below.
     pub(crate) fn tick(&mut self, now: Now) {
         if self.deadline_ns() <= now.ns {
-            self.deadline_ns.set(None);
+            self.forget();
             self.hops.forget();
             self.ip.tick(now.ns, &mut self.output, &mut self.pool);
         }
@@ -268,7 +320,7 @@ impl Egress {
 
     /// Gives a frame to the layer below.
     pub(crate) fn receive(&mut self, frame: &[u8], checksum: Checksum, now: Now) -> Inbound {
-        self.deadline_ns.set(None);
+        self.forget();
         self.hops.forget();
         self.ip.receive(frame, checksum, now.ns, &mut self.output, &mut self.pool)
     }

@@ -63,7 +63,7 @@ impl Engine {
 
     /// Sends an acknowledgment now, because the connection's block will be gone at the end of the batch.
     pub(crate) fn acknowledge_now(&mut self, index: u32) {
-        if !self.egress.can_send() {
+        if !self.look_at_supply() {
             return;
         }
         self.tcbs[index].flags.set(Flags::ACK_NOW);

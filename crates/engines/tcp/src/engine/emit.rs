@@ -2,11 +2,11 @@
 
 use super::syn::{syn_header, syn_options};
 use super::timers::UNKNOWN;
-use super::window::{acknowledge, right_edge, window_field};
+use super::window::{ack_flags, acknowledge, right_edge, share, usual_right_edge, window_field};
 use super::{DelayedAck, Engine, Event, tuple_of};
 use linerate_slab::Slab;
 
-use crate::egress::{Egress, Ends, Options, Segment};
+use crate::egress::{Egress, Ends, Options, Segment, Usual};
 use crate::receive::{Receive, ReceiveMemory};
 use crate::segment::{SACKS_MAX, bit};
 use crate::send;
@@ -23,6 +23,15 @@ enum Emitted {
     Last,
 }
 
+/// What segments may be sent with now, the same for all connections until one is sent in the general way.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Supply {
+    /// Segments that there are frames and room for.
+    pub(super) segments: usize,
+    /// See [`share`].
+    share: u32,
+}
+
 /// ECN bits of the IP header: the sender does ECN, ECT(0).
 const ECT0: u8 = 2;
 
@@ -31,9 +40,11 @@ impl Engine {
     pub(crate) fn flush(&mut self) {
         // Connections that have to wait for something join the list behind those that are in it now.
         let (count, mut done) = (self.touched.len(), 0);
+        self.supply.segments = 0;
         while done < count {
             let index = self.touched[done];
-            if self.emit_usual(index) {
+            if (self.supply.segments > 0 || self.look_at_supply()) && self.emit_usual(index) {
+                self.supply.segments -= 1;
                 done += 1;
                 continue;
             }
@@ -64,22 +75,25 @@ impl Engine {
         }
     }
 
+    /// Notes what there is to send with now; false if no segment can be sent.
+    #[inline(never)]
+    pub(super) fn look_at_supply(&mut self) -> bool {
+        self.supply = Supply { segments: self.egress.ready(), share: share(&self.receive, &self.config) };
+        self.supply.segments > 0
+    }
+
     /// Sends what one connection has, if that is at most one segment of a connection without anything unusual, and takes it off the list;
-    /// else false, and nothing has happened.
+    /// else false, and nothing has happened. The supply was looked at before, and there is some.
     #[inline(always)]
     pub(super) fn emit_usual(&mut self, index: u32) -> bool {
         const OTHER: Flags = Flags(Flags::V6.0 | Flags::ECN.0 | Flags::ECE_OWED.0);
-        if !self.egress.can_send() {
-            return false;
-        }
-        let Engine { tcbs, send, receive, egress, counters, config, now, .. } = self;
+        let Engine { tcbs, send, egress, counters, now, supply, .. } = self;
         let tcb = &mut tcbs[index];
         let is_usual =
             tcb.is_synchronized() & tcb.flags.has(Flags::TIMESTAMPS) & !tcb.flags.any(OTHER) & (tcb.recv == NONE);
-        if !is_usual {
+        if !is_usual || !egress.select(tcb.hop) {
             return false;
         }
-        let Some(link) = egress.usual_link(tcb.hop) else { return false };
         let (seq, data, bits);
         if send::is_idle(tcb) {
             tcb.flags.clear(Flags::CWND_LIMITED | Flags::TOUCHED);
@@ -92,17 +106,14 @@ impl Engine {
             (seq, data, bits) = (tcb.snd_nxt, &[][..], 0);
             counters.pure_acks_out += 1;
         } else {
-            let Some(last) = send::next_usual(tcb, send, *now) else { return false };
+            let Some(last) = send::next_usual(tcb, send, now) else { return false };
             let push = if last.data.is_empty() { 0 } else { bit::PSH };
             (seq, data, bits) = (last.seq, last.data, if last.fin { bit::FIN | push } else { push });
         }
-        let (flags, window) = acknowledge(tcb, right_edge(tcb, receive, config));
+        let window = acknowledge(tcb, usual_right_edge(tcb, supply.share));
         counters.out_segs += 1;
-        let segment = Segment { seq, ack: tcb.rcv_nxt, flags: flags | bits, window, data, ..Segment::EMPTY };
-        let ports = u32::from(tcb.local_port) << 16 | u32::from(tcb.remote_port);
-        let ends = Ends { local: tcb.local, remote: tcb.remote, ports };
-        let timestamps = (now.tick.wrapping_add(tcb.ts_offset), tcb.ts_recent);
-        egress.transmit_usual(&link, ends, &segment, timestamps);
+        let value = now.tick.wrapping_add(tcb.ts_offset);
+        egress.transmit_usual(tcb, &Usual { seq, flags: bit::ACK | bits, window, value, data });
         // The segment carries every acknowledgment that is owed, so only a deadline may have to be filed.
         tcb.flags.clear(Flags::TOUCHED);
         if needs_filing(tcb) {
@@ -117,6 +128,8 @@ impl Engine {
         if !self.tcbs[index].is_synchronized() && self.emit_usual_syn(index) {
             return true;
         }
+        // How many segments this takes, and what it changes of the windows' share, is looked at afterwards.
+        self.supply.segments = 0;
         if self.tcbs[index].cold != NONE {
             self.search_mtu(index);
         }
@@ -142,7 +155,7 @@ impl Engine {
         let tcb = &mut tcbs[index];
         let Some(queued) = send::next_segment(tcb, send, *now) else { return Emitted::Nothing };
         let is_urgent = tcb.flags.has(Flags::ACK_NOW);
-        let (mut flags, mut window) = acknowledge(tcb, right_edge(tcb, receive, config));
+        let (mut flags, mut window) = (ack_flags(tcb), acknowledge(tcb, right_edge(tcb, receive, config)));
         let mut timestamps = timestamps(tcb, *now);
         let mut options = None;
         if queued.push {
@@ -191,7 +204,8 @@ impl Engine {
     pub(super) fn send_ack(&mut self, index: u32) {
         let Engine { tcbs, receive, egress, pairs, counters, config, now, .. } = self;
         let tcb = &mut tcbs[index];
-        let (flags, _) = acknowledge(tcb, right_edge(tcb, receive, config));
+        acknowledge(tcb, right_edge(tcb, receive, config));
+        let flags = ack_flags(tcb);
         let options = receive.get_mut(tcb.recv).and_then(|record| report_sacks(tcb, record, 0));
         let options = options.as_ref().map_or(&[][..], Options::as_slice);
         counters.out_segs += 1;

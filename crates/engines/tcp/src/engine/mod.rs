@@ -82,6 +82,7 @@ pub(crate) struct Engine {
     due_ns: Cell<u64>,
     /// Connections that may have something to send; each has the flag `TOUCHED`.
     pub(crate) touched: Vec<u32>,
+    supply: emit::Supply,
     pub(crate) events: VecDeque<Event>,
     /// Where bytes lie while the program looks at them.
     pub(crate) scratch: Vec<u8>,
@@ -122,6 +123,7 @@ impl Engine {
             acks: Fifo::new(2 * connections)?,
             due_ns: Cell::new(timers::UNKNOWN),
             touched: Vec::with_capacity(1024),
+            supply: emit::Supply::default(),
             events: VecDeque::with_capacity(256),
             scratch: Vec::with_capacity(2048),
             datagram: Vec::new(),
@@ -210,17 +212,17 @@ impl Engine {
         self.table.prefetch(hash);
     }
 
-    /// Index of the block that a lookup will probably find, or [`NONE`]. It is asked for, unless that is off.
+    /// Index of the block that a lookup will probably find, or [`NONE`]. It, or the record of TIME-WAIT, is asked for if `prefetch` says so.
     #[inline]
-    pub(crate) fn probable_block(&self, hash: u64) -> u32 {
+    pub(crate) fn probable_block(&self, hash: u64, prefetch: bool) -> u32 {
         let Some(value) = self.table.candidate(hash) else { return NONE };
         if value & IS_TIME_WAIT != 0 {
-            if self.config.prefetch {
+            if prefetch {
                 self.time_waits.prefetch(value & !IS_TIME_WAIT);
             }
             return NONE;
         }
-        if self.config.prefetch {
+        if prefetch {
             self.tcbs.prefetch(value);
         }
         value
@@ -238,8 +240,10 @@ impl Engine {
     #[inline]
     pub(crate) fn usual_connection(&self, index: u32, segment: &Usual4<'_>) -> Option<u32> {
         let tcb = self.tcbs.get(index)?;
-        let ports = u32::from(tcb.remote_port) << 16 | u32::from(tcb.local_port);
-        let differences = tcb.remote ^ segment.src() | tcb.local ^ segment.dst() | ports ^ segment.ports();
+        // As the two lie in the block, so that they are one word.
+        let ports = u32::from(tcb.local_port) << 16 | u32::from(tcb.remote_port);
+        let ports = ports ^ segment.ports().rotate_left(16);
+        let differences = tcb.remote ^ segment.src() | tcb.local ^ segment.dst() | ports;
         ((differences == 0) & !tcb.flags.has(Flags::V6)).then_some(index)
     }
 
@@ -293,18 +297,20 @@ impl Engine {
     pub(crate) fn write(&mut self, conn: Conn, bytes: &[u8]) -> usize {
         let Engine { tcbs, send, touched, now, .. } = self;
         let Some(tcb) = tcbs.get_mut(conn.index) else { return 0 };
-        if (tcb.generation != conn.generation) | (tcb.state == State::Closed) {
+        if tcb.generation != conn.generation || tcb.state == State::Closed {
             return 0;
         }
         // The program answers within the delay after all, so the next acknowledgment waits for its data again.
         if tcb.flags.has(Flags::ACK_AT_ONCE) && (tcb.ack_due.wrapping_sub(now.tick as u16) as i16) > 0 {
             tcb.flags.clear(Flags::ACK_AT_ONCE);
         }
-        if send::write_usual(tcb, send, bytes) {
-            tcb.touch(conn.index, touched);
-            return bytes.len();
+        // A list that is full is not made longer here: after a call that does not return at once, everything would have to be at hand.
+        if touched.len() == touched.capacity() || !send::takes_usual(tcb, send, bytes.len()) {
+            return self.write_any(conn.index, bytes);
         }
-        self.write_any(conn.index, bytes)
+        tcb.touch(conn.index, touched);
+        send::write_usual(tcb, send, bytes);
+        bytes.len()
     }
 
     #[inline(never)]

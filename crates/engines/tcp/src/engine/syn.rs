@@ -11,7 +11,7 @@ impl Engine {
     /// has happened.
     pub(super) fn emit_usual_syn(&mut self, index: u32) -> bool {
         const ALL: Flags = Flags(Flags::TIMESTAMPS.0 | Flags::SACK.0 | Flags::WINDOW_SCALE.0);
-        if !self.egress.can_send() {
+        if self.supply.segments == 0 && !self.look_at_supply() {
             return false;
         }
         let Engine { tcbs, send, receive, egress, counters, config, now, .. } = self;
@@ -38,6 +38,7 @@ impl Engine {
         let ports = u32::from(tcb.local_port) << 16 | u32::from(tcb.remote_port);
         let ends = Ends { local: tcb.local, remote: tcb.remote, ports };
         egress.transmit_syn(&link, ends, &segment, all_options(self.mss4, self.window_shift, timestamps));
+        self.supply.segments -= 1;
         true
     }
 }

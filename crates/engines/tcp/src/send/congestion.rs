@@ -18,7 +18,7 @@ pub(super) fn initial_window(tcb: &Tcb, config: &SendConfig) -> u32 {
 /// True if the congestion window, rather than the application or the peer's window, held the sender back while `flight` was in flight.
 #[inline]
 pub(super) fn is_limited(tcb: &Tcb, flight: u32) -> bool {
-    tcb.flags.has(Flags::CWND_LIMITED) || (tcb.cwnd < tcb.ssthresh && flight.saturating_mul(2) > tcb.cwnd)
+    tcb.flags.has(Flags::CWND_LIMITED) || (2 * u64::from(flight) > u64::from(tcb.cwnd) && tcb.cwnd < tcb.ssthresh)
 }
 
 /// Lets the window grow by what slow start gives for `acked` bytes; the bytes that are left count for congestion avoidance.

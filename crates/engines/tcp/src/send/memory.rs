@@ -20,11 +20,16 @@ const LINE_BITS: u32 = 29;
 /// Most bytes of data in a chunk, and so in a segment: enough for an MTU of 9,000 bytes.
 pub const SEGMENT_MAX: u32 = SIZES[4] * LINE as u32 - HEADER as u32;
 
+/// Most bytes of data in a chunk of the smallest size.
+pub(super) const SMALL_MAX: usize = LINE - HEADER;
+
 /// What all connections of a shard keep to send: chunks, and the state of loss recovery.
 pub struct SendMemory {
     sizes: [Size; 8],
     lines_used: u32,
     lines_max: u32,
+    /// A connection that has fewer bytes than these in flight, and none that wait, takes [`SMALL_MAX`] more.
+    pub(super) small_below: u32,
     pub(super) recoveries: Slab<Recovery>,
     pub(super) config: SendConfig,
     pub(super) counters: SendCounters,
@@ -52,7 +57,10 @@ impl SendMemory {
         }
         let Ok(sizes) = <[Size; 8]>::try_from(sizes) else { unreachable!("eight sizes were made") };
         let recoveries = Slab::new(config.connections_max)?;
-        Ok(SendMemory { sizes, lines_used: 0, lines_max, recoveries, config, counters: SendCounters::default() })
+        let takes_small = config.unsent_max >= SMALL_MAX as u32;
+        let small_below = if takes_small { config.buffer_max.saturating_sub(SMALL_MAX as u32 - 1) } else { 0 };
+        let counters = SendCounters::default();
+        Ok(SendMemory { sizes, lines_used: 0, lines_max, small_below, recoveries, config, counters })
     }
 
     /// Takes memory for so many of the smallest chunks in advance, at most for the budget.
@@ -106,22 +114,41 @@ impl SendMemory {
         }
     }
 
+    /// True if a chunk of the smallest size was freed, and the budget has room for two.
+    #[inline(always)]
+    pub(super) fn has_small(&self) -> bool {
+        let [size, ..] = &self.sizes;
+        (size.free != NONE) & (self.lines_max - self.lines_used >= 2)
+    }
+
+    /// The chunk that [`SendMemory::reuse_small`] writes.
+    #[inline(always)]
+    pub(super) fn next_small(&self) -> u32 {
+        let [size, ..] = &self.sizes;
+        size.free
+    }
+
+    /// As [`SendMemory::alloc_small`], after [`SendMemory::has_small`] said true, for bytes without marks, at most [`SMALL_MAX`].
+    #[inline(always)]
+    pub(super) fn reuse_small(&mut self, seq: Seq, bytes: &[u8]) {
+        let [size, ..] = &mut self.sizes;
+        let line = &mut size.lines[size.free];
+        size.free = Header::read(line).next;
+        self.lines_used += 1;
+        write_small(line, seq, bytes, Marks::default());
+    }
+
     /// Writes a new chunk of the smallest size; `None` if the bytes do not fit into it, or the budget is used up.
     #[inline(always)]
     pub(super) fn alloc_small(&mut self, seq: Seq, bytes: &[u8], marks: Marks) -> Option<u32> {
         let [size, ..] = &mut self.sizes;
-        if (bytes.len() > LINE - HEADER) | (self.lines_used == self.lines_max) {
+        if (bytes.len() > SMALL_MAX) | (self.lines_used == self.lines_max) {
             return None;
         }
         let number = if size.free == NONE { size.carve()? } else { size.free };
         let line = &mut size.lines[number];
         size.free = Header::read(line).next;
-        let len = bytes.len() as u16;
-        Header { next: NONE, seq, stamp: 0, len, marks, transmissions: 0 }.write(line);
-        match bytes {
-            [byte] => line[HEADER] = *byte,
-            _ => line[HEADER..HEADER + bytes.len()].copy_from_slice(bytes),
-        }
+        write_small(line, seq, bytes, marks);
         self.lines_used += 1;
         Some(number)
     }
@@ -207,6 +234,14 @@ impl SendMemory {
         &size.lines.as_slice()[first..first + size.chunk_lines as usize].as_flattened()[HEADER..]
     }
 
+    /// Chunk `handle`, header and data, and whatever lies behind it, with what is needed to send it.
+    #[inline(always)]
+    pub(super) fn chunk(&mut self, handle: u32) -> Option<(&mut [u8], &SendConfig, &mut SendCounters)> {
+        let size = &mut self.sizes[(handle >> LINE_BITS) as usize];
+        let lines = size.lines.as_mut_slice().get_mut(line_of(handle) as usize..)?;
+        Some((lines.as_flattened_mut(), &self.config, &mut self.counters))
+    }
+
     /// As [`SendMemory::bytes`], to write.
     #[inline]
     pub(super) fn bytes_mut(&mut self, handle: u32) -> &mut [u8] {
@@ -254,6 +289,17 @@ impl Size {
             self.lines.push([0; LINE]);
         }
         line
+    }
+}
+
+/// Writes a chunk of the smallest size.
+#[inline(always)]
+fn write_small(line: &mut Line, seq: Seq, bytes: &[u8], marks: Marks) {
+    let len = bytes.len() as u16;
+    Header { next: NONE, seq, stamp: 0, len, marks, transmissions: 0 }.write(line);
+    match bytes {
+        [byte] => line[HEADER] = *byte,
+        _ => line[HEADER..HEADER + bytes.len()].copy_from_slice(bytes),
     }
 }
 

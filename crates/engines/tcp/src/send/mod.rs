@@ -159,10 +159,16 @@ pub fn write(tcb: &mut Tcb, memory: &mut SendMemory, bytes: &[u8], now: Now) -> 
     write::write(tcb, memory, bytes, now)
 }
 
-/// As `write`, if nothing waits to be sent, and the bytes are one small segment. False, and nothing has happened, if it does not apply.
+/// True if `write_usual` takes so many bytes: nothing waits to be sent, and they are one small segment, for which there is memory.
 #[inline(always)]
-pub fn write_usual(tcb: &mut Tcb, memory: &mut SendMemory, bytes: &[u8]) -> bool {
-    usual::write(tcb, memory, bytes)
+pub fn takes_usual(tcb: &Tcb, memory: &SendMemory, len: usize) -> bool {
+    usual::takes(tcb, memory, len)
+}
+
+/// As `write`, after `takes_usual` said true.
+#[inline(always)]
+pub fn write_usual(tcb: &mut Tcb, memory: &mut SendMemory, bytes: &[u8]) {
+    usual::write(tcb, memory, bytes);
 }
 
 /// True if a write was cut short, and there is room again because bytes were sent: `sendable` is due, and `SEND_BLOCKED` is cleared.
@@ -206,13 +212,13 @@ pub fn next_segment<'a>(tcb: &mut Tcb, memory: &'a mut SendMemory, now: Now) -> 
 /// `None`, and nothing has happened, if it does not apply; else whether `sendable` is due. The caller has checked that `ack` is after
 /// `snd_una` and at most `snd_nxt`, and that the segment reports nothing else.
 #[inline(always)]
-pub fn on_usual_ack(tcb: &mut Tcb, memory: &mut SendMemory, ack: Seq, seq: Seq, wnd: u32, now: Now) -> Option<bool> {
+pub fn on_usual_ack(tcb: &mut Tcb, memory: &mut SendMemory, ack: Seq, seq: Seq, wnd: u32, now: &Now) -> Option<bool> {
     usual::on_ack(tcb, memory, ack, seq, wnd, now)
 }
 
-/// As `next_segment`, if only one chunk waits, and it may leave as it is. `None` says nothing.
+/// As `next_segment` of a connection with timestamps, if only one chunk waits, and it may leave as it is. `None` says nothing.
 #[inline(always)]
-pub fn next_usual<'a>(tcb: &mut Tcb, memory: &'a mut SendMemory, now: Now) -> Option<Last<'a>> {
+pub fn next_usual<'a>(tcb: &mut Tcb, memory: &'a mut SendMemory, now: &Now) -> Option<Last<'a>> {
     usual::next_segment(tcb, memory, now)
 }
 

@@ -1,6 +1,8 @@
 //! What leaves now: retransmissions first, then new segments as far as Nagle, the peer's window and the congestion window allow.
 
 use super::chunk::{Header, Marks};
+use super::config::SendConfig;
+use super::counters::SendCounters;
 use super::memory::SendMemory;
 use super::queue::{self, payload_max};
 use super::recovery::{Frto, Phase, Recovery, TailProbe};
@@ -31,19 +33,26 @@ pub(super) fn next_segment<'a>(tcb: &mut Tcb, memory: &'a mut SendMemory, now: N
 #[inline]
 fn may_send_as_it_is(tcb: &Tcb, memory: &SendMemory, handle: u32, flight: u32, now: Now) -> bool {
     let payload = payload_max(tcb);
-    handle != NONE && tcb.is_synchronized() && fits(tcb, memory, &memory.header(handle), payload, flight, now)
+    if handle == NONE || !tcb.is_synchronized() {
+        return false;
+    }
+    let header = memory.header(handle);
+    fits(tcb, &memory.config, header.len, header.span(), payload, flight, &now)
 }
 
-/// True if the first unsent chunk, whose header this is, fits into both windows, Nagle does not hold it, and there was no pause that
-/// changes the congestion window. `payload` is [`payload_max`].
+/// True if the first unsent chunk, of `len` bytes and `span` sequence numbers, fits into both windows, Nagle does not hold it, and there was no
+/// pause that changes the congestion window. `payload` is [`payload_max`].
 #[inline]
-pub(super) fn fits(tcb: &Tcb, memory: &SendMemory, header: &Header, payload: u32, flight: u32, now: Now) -> bool {
-    let (len, end) = (u32::from(header.len), flight + header.span());
-    let may_follow = flight == 0 || len == payload || tcb.flags.has(Flags::NODELAY);
-    let is_as_before = flight != 0
-        || idle_ms(tcb, now) <= memory.config.rto_min_ms
-        || tcb.cwnd <= congestion::initial_window(tcb, &memory.config);
-    may_follow && is_as_before && len <= payload && end <= tcb.snd_wnd && (flight == 0 || end <= tcb.cwnd)
+pub(super) fn fits(tcb: &Tcb, config: &SendConfig, len: u16, span: u32, payload: u32, flight: u32, now: &Now) -> bool {
+    let (len, end) = (u32::from(len), flight + span);
+    if (len > payload) | (end > tcb.snd_wnd) {
+        return false;
+    }
+    if flight == 0 {
+        idle_ms(tcb, *now) <= config.rto_min_ms || tcb.cwnd <= congestion::initial_window(tcb, config)
+    } else {
+        (len == payload || tcb.flags.has(Flags::NODELAY)) && end <= tcb.cwnd
+    }
 }
 
 /// The first unsent chunk, cut to what may leave, if something may; `pipe` bytes are in flight. Where the peer's window is in the way and
@@ -154,17 +163,17 @@ pub(super) fn coarse(now: Now) -> u16 {
 #[inline]
 fn send<'a>(tcb: &mut Tcb, memory: &'a mut SendMemory, handle: u32, now: Now) -> Outgoing<'a> {
     let header = mark_sent(tcb, memory, handle, now);
-    arm_sent(tcb, memory, payload_max(tcb), now);
+    arm_sent(tcb, &memory.config, memory.header(tcb.head).stamp, payload_max(tcb), &now);
     outgoing(tcb, memory, handle, &header, false)
 }
 
-/// The timer after something was sent for the first time. `payload` is [`payload_max`].
+/// The timer after something was sent for the first time. `first_stamp` is that of the first chunk, `payload` is [`payload_max`].
 #[inline(always)]
-pub(super) fn arm_sent(tcb: &mut Tcb, memory: &SendMemory, payload: u32, now: Now) {
+pub(super) fn arm_sent(tcb: &mut Tcb, config: &SendConfig, first_stamp: u32, payload: u32, now: &Now) {
     if tcb.send_deadline == NEVER || timer::kind(tcb) == Timer::Window {
-        timer::arm_clean_with(tcb, memory, payload, now);
+        timer::arm_clean_with(tcb, config, payload, *now);
     } else if timer::kind(tcb) == Timer::Probe {
-        timer::put_off(tcb, memory, now);
+        timer::put_off(tcb, config, first_stamp, *now);
     }
 }
 
@@ -173,21 +182,21 @@ pub(super) fn arm_sent(tcb: &mut Tcb, memory: &SendMemory, payload: u32, now: No
 fn mark_sent(tcb: &mut Tcb, memory: &mut SendMemory, handle: u32, now: Now) -> Header {
     memory.stamp(handle, now.us);
     let header = memory.header(handle);
-    count_sent(tcb, memory, handle, &header, now);
+    count_sent(tcb, &mut memory.counters, handle, &header, &now);
     header
 }
 
 /// As [`mark_sent`], for a chunk that is stamped, and whose header this is.
 #[inline(always)]
-pub(super) fn count_sent(tcb: &mut Tcb, memory: &mut SendMemory, handle: u32, header: &Header, now: Now) {
+pub(super) fn count_sent(tcb: &mut Tcb, counters: &mut SendCounters, handle: u32, header: &Header, now: &Now) {
     tcb.last_sent = handle;
     tcb.snd_nxt = header.end();
-    tcb.sent_at = coarse(now);
+    tcb.sent_at = coarse(*now);
     if header.marks.has(Marks::FIN) {
         tcb.flags.set(Flags::FIN_SENT);
     }
-    memory.counters.segments += 1;
-    memory.counters.bytes += u64::from(header.len);
+    counters.segments += 1;
+    counters.bytes += u64::from(header.len);
 }
 
 /// The segment of a chunk.
@@ -252,7 +261,7 @@ fn next_in_recovery<'a>(tcb: &mut Tcb, memory: &'a mut SendMemory, now: Now) -> 
         if tcb.send_deadline == NEVER || timer::kind(tcb) == Timer::Window {
             timer::arm(tcb, memory, &recovery, 0, now);
         } else if timer::kind(tcb) == Timer::Probe && recovery.may_probe() {
-            timer::put_off(tcb, memory, now);
+            timer::put_off(tcb, &memory.config, memory.header(tcb.head).stamp, now);
         }
         (handle, header, is_resent)
     });

@@ -7,9 +7,9 @@ use crate::Tcb;
 const RTT_MAX_US: u32 = 120_000_000;
 
 /// Takes a measured round trip in microseconds into the smoothed ones (RFC 6298 section 2: alpha is 1/8, beta 1/4).
-#[inline]
+#[inline(always)]
 pub(super) fn sample(tcb: &mut Tcb, rtt_us: u32) {
-    let rtt = rtt_us.clamp(1, RTT_MAX_US);
+    let rtt = if rtt_us.wrapping_sub(1) < RTT_MAX_US { rtt_us } else { believable(rtt_us) };
     if tcb.srtt_us == 0 {
         tcb.srtt_us = rtt;
         tcb.rttvar_us = rtt / 2;
@@ -17,9 +17,13 @@ pub(super) fn sample(tcb: &mut Tcb, rtt_us: u32) {
     }
     let error = rtt.abs_diff(tcb.srtt_us);
     tcb.rttvar_us = tcb.rttvar_us - tcb.rttvar_us / 4 + error / 4;
+    // What the divisions cut off does not pull a short round trip to nothing: an eighth of it, rounded down, is always less than itself.
     tcb.srtt_us = tcb.srtt_us - tcb.srtt_us / 8 + rtt / 8;
-    // What the divisions cut off must not pull a short round trip to nothing.
-    tcb.srtt_us = tcb.srtt_us.max(1);
+}
+
+#[cold]
+fn believable(rtt_us: u32) -> u32 {
+    rtt_us.clamp(1, RTT_MAX_US)
 }
 
 /// The retransmission time-out in milliseconds without back-off: SRTT + max(`rto_min_ms`, 4 * RTTVAR), rounded up. The floor is added to

@@ -1,6 +1,7 @@
 //! The one deadline of the send side: what it is for, when it is set, and what happens when it comes.
 
 use super::TimerOutcome;
+use super::config::SendConfig;
 use super::congestion;
 use super::memory::SendMemory;
 use super::queue::payload_max;
@@ -50,37 +51,40 @@ pub(super) fn set(tcb: &mut Tcb, timer: Timer, ms: u32, now: Now) {
 /// Sets the deadline of a connection without state of recovery, of which something is in flight, and clears it if nothing is.
 #[inline]
 pub(super) fn arm_clean(tcb: &mut Tcb, memory: &SendMemory, now: Now) {
-    arm_clean_with(tcb, memory, payload_max(tcb), now);
+    arm_clean_with(tcb, &memory.config, payload_max(tcb), now);
 }
 
 /// As [`arm_clean`], if [`payload_max`] is known.
 #[inline]
-pub(super) fn arm_clean_with(tcb: &mut Tcb, memory: &SendMemory, payload: u32, now: Now) {
+pub(super) fn arm_clean_with(tcb: &mut Tcb, config: &SendConfig, payload: u32, now: Now) {
     if tcb.snd_nxt == tcb.snd_una {
         tcb.send_deadline = NEVER;
         return;
     }
-    let rto = rtt::rto_ms(tcb, &memory.config);
     if tcb.srtt_us == 0 || !tcb.flags.has(Flags::SACK) || !tcb.is_synchronized() {
-        return set(tcb, Timer::Timeout, rto, now);
+        return set(tcb, Timer::Timeout, rtt::rto_ms(tcb, config), now);
     }
-    set(tcb, Timer::Probe, probe_ms(tcb, memory, payload).min(rto), now);
+    let probe_ms = probe_ms(tcb, config, payload);
+    // Mostly the time-out need not be computed, because none is shorter than the shortest one.
+    let is_short = probe_ms <= config.rto_min_ms;
+    let rto_ms = if is_short { config.rto_max_ms } else { rtt::rto_ms(tcb, config) };
+    set(tcb, Timer::Probe, probe_ms.min(rto_ms), now);
 }
 
 /// New data was sent, which puts a tail loss probe off (RFC 8985 section 7.2), or hastens it where only one segment was in flight before;
-/// but never beyond the time-out of the first chunk, or data that keep coming would put it off for ever.
+/// but never beyond the time-out of the first chunk, whose stamp this is, or data that keep coming would put it off for ever.
 #[inline]
-pub(super) fn put_off(tcb: &mut Tcb, memory: &SendMemory, now: Now) {
-    let waited_ms = now.us.wrapping_sub(memory.header(tcb.head).stamp) / 1_000;
-    let rest_ms = rtt::rto_ms(tcb, &memory.config).saturating_sub(waited_ms);
-    set(tcb, Timer::Probe, probe_ms(tcb, memory, payload_max(tcb)).min(rest_ms), now);
+pub(super) fn put_off(tcb: &mut Tcb, config: &SendConfig, first_stamp: u32, now: Now) {
+    let waited_ms = now.us.wrapping_sub(first_stamp) / 1_000;
+    let rest_ms = rtt::rto_ms(tcb, config).saturating_sub(waited_ms);
+    set(tcb, Timer::Probe, probe_ms(tcb, config, payload_max(tcb)).min(rest_ms), now);
 }
 
 /// The probe time-out (PTO of RFC 8985 section 7.2): two round trips, and the longest delay of an acknowledgment if less than two full
 /// segments are in flight, which the peer need not acknowledge at once (RFC 5681 section 4.2).
 #[inline]
-fn probe_ms(tcb: &Tcb, memory: &SendMemory, payload: u32) -> u32 {
-    let delay_ms = if tcb.in_flight() < 2 * payload { memory.config.ack_delay_max_ms } else { 2 };
+fn probe_ms(tcb: &Tcb, config: &SendConfig, payload: u32) -> u32 {
+    let delay_ms = if tcb.in_flight() < 2 * payload { config.ack_delay_max_ms } else { 2 };
     tcb.srtt_us / 500 + delay_ms
 }
 

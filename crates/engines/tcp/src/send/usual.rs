@@ -1,8 +1,8 @@
 //! The usual case of a request and its answer, in one piece: a small segment was sent, and one acknowledgment takes all that is in flight.
 //! Each function here says that it does not apply, and has changed nothing then, or comes to the same as the general one.
 
-use super::chunk::Marks;
-use super::memory::SendMemory;
+use super::chunk::{HEADER, Header, Marks};
+use super::memory::{SEGMENT_MAX, SMALL_MAX, SendMemory};
 use super::{Ack, AckOutcome, ack, congestion, output, queue, rtt};
 use crate::time::NEVER;
 use crate::{Flags, NONE, Now, Seq, Tcb};
@@ -10,13 +10,20 @@ use crate::{Flags, NONE, Now, Seq, Tcb};
 /// What an acknowledgment of all that is in flight, one chunk, changed. The caller has checked that `up_to` is after `snd_una` and at most
 /// `snd_nxt`, that nothing is reported by SACK or ECN, and that the segment, whose window `wnd` is, is not older than the last one.
 #[inline(always)]
-pub(super) fn on_ack(tcb: &mut Tcb, memory: &mut SendMemory, up_to: Seq, seq: Seq, wnd: u32, now: Now) -> Option<bool> {
+pub(super) fn on_ack(
+    tcb: &mut Tcb,
+    memory: &mut SendMemory,
+    up_to: Seq,
+    seq: Seq,
+    wnd: u32,
+    now: &Now,
+) -> Option<bool> {
     let handle = tcb.head;
     if (tcb.cold != NONE) | (up_to != tcb.snd_nxt) | (handle != tcb.last_sent) | (handle == NONE) {
         return None;
     }
     let header = memory.header(handle);
-    if (header.marks != Marks::default()) | (header.end() != up_to) {
+    if (header.marks != Marks::default()) | (header.seq + u32::from(header.len) != up_to) {
         return None;
     }
     ack::take_window(tcb, seq, wnd);
@@ -30,11 +37,18 @@ pub(super) fn on_ack(tcb: &mut Tcb, memory: &mut SendMemory, up_to: Seq, seq: Se
     tcb.snd_una = up_to;
     tcb.queued -= flight;
     rtt::sample(tcb, now.us.wrapping_sub(header.stamp));
+    tcb.send_deadline = NEVER;
+    let has_room_only = !tcb.flags.has(Flags::SEND_BLOCKED) & !congestion::is_limited(tcb, flight);
+    Some(!has_room_only && grow_and_take_room(tcb, memory, flight, *now))
+}
+
+/// What an acknowledgment changes of a connection that the window or the buffer held back; whether `sendable` is due.
+#[inline(never)]
+fn grow_and_take_room(tcb: &mut Tcb, memory: &mut SendMemory, flight: u32, now: Now) -> bool {
     if congestion::is_limited(tcb, flight) {
         ack::grow(tcb, memory, flight, now);
     }
-    tcb.send_deadline = NEVER;
-    Some(tcb.flags.has(Flags::SEND_BLOCKED) && super::write::take_room_again(tcb, memory))
+    tcb.flags.has(Flags::SEND_BLOCKED) && super::write::take_room_again(tcb, memory)
 }
 
 /// As [`on_ack`], also of a SYN or FIN. `None`, and nothing has happened, if it does not apply.
@@ -82,9 +96,9 @@ pub struct Last<'a> {
     pub fin: bool,
 }
 
-/// The one chunk that was never sent, if it may leave as it is.
+/// The one chunk that was never sent, if it may leave as it is, of a connection with timestamps.
 #[inline(always)]
-pub(super) fn next_segment<'a>(tcb: &mut Tcb, memory: &'a mut SendMemory, now: Now) -> Option<Last<'a>> {
+pub(super) fn next_segment<'a>(tcb: &mut Tcb, memory: &'a mut SendMemory, now: &Now) -> Option<Last<'a>> {
     let flight = tcb.in_flight();
     let is_other = tcb.cold != NONE || tcb.flags.any(Flags::WINDOW_PROBE | Flags::FIN_OWED | Flags::CWR_OWED);
     if is_other | (tcb.queued == flight) {
@@ -94,18 +108,24 @@ pub(super) fn next_segment<'a>(tcb: &mut Tcb, memory: &'a mut SendMemory, now: N
     if handle == NONE || handle != tcb.tail {
         return None;
     }
-    let header = memory.header(handle);
-    let payload = queue::payload_max(tcb);
-    if ((header.marks != Marks::default()) & (header.marks != Marks::FIN))
-        || !output::fits(tcb, memory, &header, payload, flight, now)
-    {
+    let first_stamp = if flight == 0 { now.us } else { memory.header(tcb.head).stamp };
+    let (chunk, config, counters) = memory.chunk(handle)?;
+    let header = Header::read(chunk.first_chunk()?);
+    let end = HEADER + usize::from(header.len);
+    // As `queue::payload_max`; where nothing is left beside the timestamps, the general way knows what to do.
+    let payload = u32::from(tcb.mss).saturating_sub(12).min(SEGMENT_MAX);
+    let fin = header.marks != Marks::default();
+    if (fin && header.marks != Marks::FIN) || end > chunk.len() {
         return None;
     }
-    memory.stamp(handle, now.us);
-    output::count_sent(tcb, memory, handle, &header, now);
-    output::arm_sent(tcb, memory, payload, now);
-    let fin = header.marks == Marks::FIN;
-    Some(Last { seq: header.seq, data: &memory.bytes(handle)[..usize::from(header.len)], fin })
+    let span = u32::from(header.len) + u32::from(fin);
+    if !output::fits(tcb, config, header.len, span, payload, flight, now) {
+        return None;
+    }
+    Header::write_sent(chunk.first_chunk_mut()?, now.us);
+    output::count_sent(tcb, counters, handle, &header, now);
+    output::arm_sent(tcb, config, first_stamp, payload, now);
+    Some(Last { seq: header.seq, data: &chunk[HEADER..end], fin })
 }
 
 /// The SYN, if it was never sent, and nothing is known of losses: its number.
@@ -119,21 +139,25 @@ pub(super) fn next_syn(tcb: &mut Tcb, memory: &mut SendMemory, now: Now) -> Opti
         return None;
     }
     memory.stamp(handle, now.us);
-    output::count_sent(tcb, memory, handle, &header, now);
-    output::arm_sent(tcb, memory, queue::payload_max(tcb), now);
+    output::count_sent(tcb, &mut memory.counters, handle, &header, &now);
+    output::arm_sent(tcb, &memory.config, now.us, queue::payload_max(tcb), &now);
     Some(header.seq)
 }
 
-/// Takes bytes to be sent that are one small segment, if nothing waits to be sent.
-#[inline]
-pub(super) fn write(tcb: &mut Tcb, memory: &mut SendMemory, bytes: &[u8]) -> bool {
+/// True if [`write`] takes so many bytes: nothing waits to be sent, and they are one small segment, for which there is a chunk.
+#[inline(always)]
+pub(super) fn takes(tcb: &Tcb, memory: &SendMemory, len: usize) -> bool {
     let is_alone = (tcb.queued == tcb.in_flight()) & !tcb.flags.any(Flags::FIN_QUEUED | Flags::FIN_SENT);
-    let is_one_segment = (bytes.len().wrapping_sub(1)) < queue::payload_max(tcb) as usize;
-    if !(is_alone & is_one_segment & tcb.is_synchronized()) || bytes.len() > queue::room(tcb, memory) {
-        return false;
-    }
-    let seq = tcb.snd_una + tcb.queued;
-    let Some(handle) = memory.alloc_small(seq, bytes, Marks::default()) else { return false };
+    // Every small chunk is one segment then, also beside timestamps, and there is room for it (`queue::room`).
+    let is_one_segment = (len.wrapping_sub(1) < SMALL_MAX) & (tcb.mss >= SMALL_MAX as u16 + 12);
+    let has_room = (tcb.queued < memory.small_below) & memory.has_small();
+    is_alone & is_one_segment & has_room & tcb.is_synchronized()
+}
+
+/// Takes bytes to be sent, after [`takes`] said true.
+#[inline(always)]
+pub(super) fn write(tcb: &mut Tcb, memory: &mut SendMemory, bytes: &[u8]) {
+    let (seq, handle) = (tcb.snd_una + tcb.queued, memory.next_small());
     if tcb.head == NONE {
         tcb.head = handle;
     } else {
@@ -141,5 +165,5 @@ pub(super) fn write(tcb: &mut Tcb, memory: &mut SendMemory, bytes: &[u8]) -> boo
     }
     tcb.tail = handle;
     tcb.queued += bytes.len() as u32;
-    true
+    memory.reuse_small(seq, bytes);
 }
