@@ -22,7 +22,7 @@ pub const STEPS: &[Step] = &[
     Step { name: "tidy", about: "the invariants of ARCHITECTURE.md hold", limit_min: 3, run: tidy },
     Step {
         name: "clippy",
-        about: "no warnings, of the compiler or of clippy, in any target, fuzz targets included",
+        about: "no warnings, of the compiler or of clippy, in any target; tests have the bodies of fuzz targets",
         limit_min: 20,
         run: clippy,
     },
@@ -129,12 +129,7 @@ fn clippy(context: &Context) -> Result<Outcome> {
         return Ok(Outcome::Skipped(why));
     }
     let all = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
-    let fuzz = ["clippy", "--manifest-path", "fuzz/Cargo.toml", "--all-targets", "--locked", "--", "-D", "warnings"];
-    let mut fuzz = context.cargo(fuzz);
-    // To check the targets takes no libFuzzer, so none is built: the path is only written down.
-    fuzz.env("RUSTFLAGS", "--cfg fuzzing").env("CUSTOM_LIBFUZZER_PATH", "/nonexistent/libfuzzer.a");
-    fuzz.env("CARGO_TARGET_DIR", context.target.join("fuzz-clippy"));
-    context.each(&mut [context.cargo(all), fuzz])
+    context.outcome_of(&mut context.cargo(all))
 }
 
 /// `-D warnings` in the form in which `cargo clippy` gives it to the compiler.

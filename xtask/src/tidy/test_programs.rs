@@ -1,6 +1,7 @@
 //! No test is forgotten. A crate with many files of tests joins them in one program, `tests/all.rs`, because each program takes its own
 //! compiling and linking; cargo then looks for no tests by itself (`autotests = false`). A crate without tests inside, or in its
-//! documentation, says so (`test = false`, `doctest = false` of `[lib]`), so that nothing is built to find none.
+//! documentation, says so (`test = false`, `doctest = false` of `[lib]`), so that nothing is built to find none. The body of each fuzz target is
+//! part of a test, too, so that it runs, and is linted, where no fuzzer is.
 
 use super::Complaint;
 use super::lexer::Source;
@@ -11,7 +12,7 @@ const NO_CODE: [&str; 3] = ["text", "toml", "json"];
 
 /// Every test that cargo would not run.
 pub fn check(files: &[TextFile]) -> Vec<Complaint> {
-    let mut complaints = Vec::new();
+    let mut complaints = unused_bodies(files);
     for manifest in files.iter().filter(|file| file.path.ends_with("/Cargo.toml")) {
         let section =
             |name: &str| sections(&manifest.text).find(|section| section.first() == Some(&name)).unwrap_or_default();
@@ -36,6 +37,13 @@ pub fn check(files: &[TextFile]) -> Vec<Complaint> {
         }
     }
     complaints
+}
+
+/// Every body of a fuzz target that no file of a crate names.
+fn unused_bodies(files: &[TextFile]) -> Vec<Complaint> {
+    let is_used = |body: &str| files.iter().any(|file| file.path.starts_with("crates/") && file.text.contains(body));
+    let bodies = files.iter().filter(|file| file.path.starts_with("fuzz/bodies/") && !is_used(&file.path));
+    bodies.map(|body| Complaint::new(&body.path, 0, "is in no test of a crate: name it by `#[path]` in one")).collect()
 }
 
 /// The sections of a manifest, each with its heading as its first line.
@@ -112,6 +120,19 @@ mod tests {
         // Where cargo looks for tests itself, none is lost.
         files[0] = manifest("");
         assert_eq!(places(&files), [""; 0]);
+    }
+
+    #[test]
+    fn a_body_of_a_fuzz_target_that_no_test_runs_is_found() {
+        let file = |path: &str, text: &str| TextFile { path: path.into(), text: text.into() };
+        let mut files = vec![
+            file("fuzz/bodies/a.rs", ""),
+            file("fuzz/fuzz_targets/a.rs", "#[path = \"../bodies/a.rs\"]\nmod a; // fuzz/bodies/a.rs\n"),
+        ];
+        assert_eq!(check(&files).iter().map(|found| found.place.as_str()).collect::<Vec<_>>(), ["fuzz/bodies/a.rs"]);
+        let test = "#[path = \"../../../../fuzz/bodies/a.rs\"]\nmod a;\n";
+        files.push(file("crates/base/x/tests/a.rs", test));
+        assert_eq!(check(&files), []);
     }
 
     #[test]

@@ -7,33 +7,20 @@
 //! Frames of one queue are in the file in their order; between queues they are in the order of the writes, each with its time.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use linerate_control::{ControlError, add_drops};
-use linerate_mem::{Batch, Pool};
-use linerate_port::{
-    Caps, Drops, Interest, MonitorAccount, OpenOptions, Port, PortError, Readiness, Stats, drops_that_happened,
-};
+use linerate_endpoints_loop::capture::{QueueWriter, SharedPort};
+use linerate_mem::Pool;
+use linerate_port::{Drops, MonitorAccount, OpenOptions, Port, drops_that_happened};
 
 use crate::document::CaptureDocument;
 
 /// A capture that is being written.
 pub(crate) struct Capture {
     path: PathBuf,
-    file: SharedFile,
+    file: SharedPort,
     /// What the watchers of queues that are gone did not get into it, by cause.
     missing: Vec<Drops>,
-}
-
-#[derive(Clone)]
-struct SharedFile(Arc<Mutex<Box<dyn Port>>>);
-
-/// Writes what one queue shows it.
-struct QueueWriter {
-    caps: Caps,
-    file: SharedFile,
-    /// What it wrote; what the file lost of it is the file's to tell.
-    stats: Stats,
 }
 
 impl Capture {
@@ -45,7 +32,7 @@ impl Capture {
         let spec = linerate_ports::file(&path.display().to_string());
         let opened = linerate_ports::open_device(&spec, &OpenOptions::transmit(), pool);
         let file = opened.map_err(|error| ControlError::new(error.to_string(), ""))?.into_port();
-        Ok(Capture { path: path.to_owned(), file: SharedFile(Arc::new(Mutex::new(file))), missing: Vec::new() })
+        Ok(Capture { path: path.to_owned(), file: SharedPort::new(file), missing: Vec::new() })
     }
 
     /// The file.
@@ -55,8 +42,7 @@ impl Capture {
 
     /// A watcher for one queue.
     pub(crate) fn writer(&self) -> Box<dyn Port> {
-        let caps = self.file.lock().caps().clone();
-        Box::new(QueueWriter { caps, file: self.file.clone(), stats: Stats::default() })
+        Box::new(QueueWriter::new(self.file.clone()))
     }
 
     /// Keeps the account of a watcher whose queue is gone; the capture goes on when it comes back.
@@ -83,57 +69,10 @@ impl Capture {
     }
 }
 
-impl SharedFile {
-    fn lock(&self) -> MutexGuard<'_, Box<dyn Port>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Port for QueueWriter {
-    fn caps(&self) -> &Caps {
-        &self.caps
-    }
-
-    fn receive(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
-        self.file.lock().receive(batch)
-    }
-
-    fn transmit(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
-        let before = batch.totals();
-        let result = self.file.lock().transmit(batch);
-        let left = batch.totals();
-        self.stats.tx_packets += before.packets - left.packets;
-        self.stats.tx_bytes += before.bytes - left.bytes;
-        result
-    }
-
-    fn transmit_ref(&mut self, batch: &Batch, from: usize) -> Result<usize, PortError> {
-        let written = self.file.lock().transmit_ref(batch, from)?;
-        let mut at = from;
-        for span in (0..written).map_while(|_| batch.span(at).inspect(|span| at += span.slots)) {
-            self.stats.tx_bytes += span.len as u64;
-        }
-        self.stats.tx_packets += written as u64;
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> Result<usize, PortError> {
-        self.file.lock().flush()
-    }
-
-    /// A file takes what it gets, and brings nothing.
-    fn wait(&mut self, interest: Interest, _: u64) -> Result<Readiness, PortError> {
-        Ok(if interest == Interest::Transmit { Readiness::Ready } else { Readiness::Closed })
-    }
-
-    fn stats(&mut self) -> Result<Stats, PortError> {
-        Ok(self.stats.clone())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use linerate_mem::PoolConfig;
+    use linerate_port::Stats;
 
     use super::*;
 

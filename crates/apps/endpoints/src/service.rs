@@ -176,7 +176,7 @@ impl<P: Reports> Service for TcpService<P> {
             Request::Show { what: What::Counters, .. } => {
                 let mut all = BTreeMap::new();
                 for view in ports.views() {
-                    show::add_counts(&mut all, &view.call(|worker| show::counters(worker, true))?);
+                    show::add_counts(&mut all, &show::named(&view.call(|worker| show::counters(worker))?, true));
                 }
                 serde_json::to_value(all)
             }

@@ -1,14 +1,17 @@
-//! Documents of what the worker has. Each function that takes a worker runs on the worker's thread, between two rounds, and is bounded.
+//! Documents of what the worker has. Each function that takes a worker runs on the worker's thread, between two rounds, and is bounded: it copies
+//! numbers, by a function of a crate that is compiled to run fast where they are many. What is said of them is put into words by others.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use linerate_control::{ControlError, QueueDocument, View, WorkerDocument, add_drops, worker_document};
 use linerate_endpoints_loop::TcpWorker;
+use linerate_ip::UdpCounters;
 use linerate_port::{Port, Stats, drops_that_happened};
 use linerate_programs::{OverStack, Reports, TlsDocument};
 use linerate_sys::clock;
-use linerate_tcp::Sharded;
+use linerate_tcp::send::SendCounters;
+use linerate_tcp::{Counters, Sharded};
 
 use crate::document::{
     ConnectionDocument, ConnectionsDocument, CoreDocument, PacketsDocument, Snapshot, SteeringDocument,
@@ -24,8 +27,8 @@ const PLACE_BITS: u32 = 26;
 pub(crate) struct Reading<P: Reports> {
     program: P::Reading,
     tls: Option<TlsDocument>,
-    retransmissions: BTreeMap<String, u64>,
-    counters: BTreeMap<String, u64>,
+    sending: SendCounters,
+    counters: (Counters, UdpCounters),
     stack_connections: u64,
     packets: Option<PacketsDocument>,
     shard: u16,
@@ -70,8 +73,8 @@ pub(crate) fn reading_of<P: Reports>(worker: &mut TcpWorker<P>, core: Option<usi
     Reading {
         program,
         tls,
-        retransmissions: retransmissions(worker),
-        counters: counters(worker, false),
+        sending: with(worker, |_, io| io.send_counters()),
+        counters: counters(worker),
         stack_connections: connections as u64,
         packets: packets(worker),
         shard: worker.datapath.shard().number(),
@@ -125,8 +128,9 @@ pub(crate) fn snapshot_of<P: Reports>(
     let are_several = readings.len() > 1;
     let mut programs = Vec::new();
     for reading in readings {
-        add_counts(&mut all.retransmissions, &reading.retransmissions);
-        add_counts(&mut all.counters, &reading.counters);
+        let counters = named(&reading.counters, false);
+        add_counts(&mut all.retransmissions, &retransmissions(&reading.sending));
+        add_counts(&mut all.counters, &counters);
         all.stack_connections += reading.stack_connections;
         if let Some(tls) = &reading.tls {
             all.tls.get_or_insert_default().add(tls);
@@ -136,7 +140,7 @@ pub(crate) fn snapshot_of<P: Reports>(
         }
         all.worker = if are_several { sum_of(&all.worker, &reading.worker) } else { reading.worker.clone() };
         if are_several {
-            let counter = |name: &str| reading.counters.get(name).copied().unwrap_or(0);
+            let counter = |name: &str| counters.get(name).copied().unwrap_or(0);
             all.cores.push(CoreDocument {
                 shard: reading.shard,
                 program: P::document(std::slice::from_ref(&reading.program)),
@@ -211,9 +215,13 @@ fn packets_of(port: &mut (dyn Port + '_)) -> PacketsDocument {
     PacketsDocument { port: caps.name, detail, ..counts(&stats, &queues) }
 }
 
+/// The counters of a core.
+pub(crate) fn counters<P: Reports>(worker: &mut TcpWorker<P>) -> (Counters, UdpCounters) {
+    with(worker, |_, io| (io.counters(), io.udp_counters()))
+}
+
 /// Counters by name.
-pub(crate) fn counters<P: Reports>(worker: &mut TcpWorker<P>, zeroes: bool) -> BTreeMap<String, u64> {
-    let (counters, udp) = with(worker, |_, io| (io.counters(), io.udp_counters()));
+pub(crate) fn named((counters, udp): &(Counters, UdpCounters), zeroes: bool) -> BTreeMap<String, u64> {
     let udp = [
         ("UdpInDatagrams", udp.delivered),
         ("UdpNoPorts", udp.no_port),
@@ -230,8 +238,7 @@ pub(crate) fn counters<P: Reports>(worker: &mut TcpWorker<P>, zeroes: bool) -> B
 }
 
 /// Segments that were sent again, by cause.
-fn retransmissions<P: Reports>(worker: &mut TcpWorker<P>) -> BTreeMap<String, u64> {
-    let counters = with(worker, |_, io| io.send_counters());
+fn retransmissions(counters: &SendCounters) -> BTreeMap<String, u64> {
     let causes = [
         ("timeout", counters.retransmitted_timeout),
         ("fast-recovery", counters.retransmitted_fast),
@@ -251,29 +258,13 @@ pub(crate) fn connections<P: Reports>(
     let after = after.unwrap_or(0);
     let (core, place) = (after >> PLACE_BITS, after & ((1 << PLACE_BITS) - 1));
     let Some(view) = views.get(core as usize) else { return Ok(ConnectionsDocument::default()) };
-    let mut document = view.call(move |worker| connections_of(worker, place))?;
+    let (infos, next) = view
+        .call(move |worker| with(worker, |_, io| linerate_endpoints_loop::connections(io, place, CONNECTIONS_MAX)))?;
     let next_core = core + 1;
     let at_next_core = (next_core < views.len() as u32).then_some(next_core << PLACE_BITS);
-    document.next = document.next.map(|place| core << PLACE_BITS | place).or(at_next_core);
-    Ok(document)
-}
-
-/// Connections of one core from index `after` on.
-fn connections_of<P: Reports>(worker: &mut TcpWorker<P>, after: u32) -> ConnectionsDocument {
-    with(worker, |_, io| {
-        let mut document = ConnectionsDocument::default();
-        // Free places cost a look each, so the looks are bounded, too.
-        let last = io.connection_indexes().min(after.saturating_add(64 * CONNECTIONS_MAX));
-        document.next = (last < io.connection_indexes()).then_some(last);
-        for index in after..last {
-            if document.connections.len() >= CONNECTIONS_MAX as usize {
-                document.next = Some(index);
-                break;
-            }
-            let info = io.connection_at(index).and_then(|conn| io.info(conn));
-            document.connections.extend(info.as_ref().map(ConnectionDocument::new));
-        }
-        document
+    Ok(ConnectionsDocument {
+        connections: infos.iter().map(ConnectionDocument::new).collect(),
+        next: next.map(|place| core << PLACE_BITS | place).or(at_next_core),
     })
 }
 

@@ -4,7 +4,7 @@
 
 mod inline;
 
-use linerate_l2::Switch;
+use linerate_l2::{MacEntry, Switch};
 use linerate_worker::{Control, End, Steered, Worker};
 
 pub use inline::{Clocks, InlinePort, InlineSwitch};
@@ -15,4 +15,11 @@ pub type SteeredSwitch = Steered<Switch>;
 /// [`Worker::run`] for an L2 switch.
 pub fn run_worker(worker: &mut Worker<SteeredSwitch>, control: &Control) -> End {
     worker.run(control)
+}
+
+/// Addresses of the MAC table behind the first `skipped`, `most` at most, and whether more follow. A job of the worker.
+pub fn macs(switch: &Switch, skipped: usize, most: usize) -> (Vec<MacEntry>, bool) {
+    let mut entries = switch.macs().skip(skipped);
+    let macs = entries.by_ref().take(most).collect();
+    (macs, entries.next().is_some())
 }

@@ -96,7 +96,7 @@ impl L2Service {
         match what {
             What::Ports => document(port_list(ports)?),
             What::Stats => document(snapshot(ports)?),
-            What::Macs => document(view.call(move |worker| show::macs(&worker.datapath, after))?),
+            What::Macs => document(show::macs(view, after)?),
             What::Vlans => document(show::vlans(&views(ports))?),
             What::Latency => document(show::latency(&views(ports))?),
             What::Drops => document(drops(ports)?),

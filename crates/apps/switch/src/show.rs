@@ -1,9 +1,10 @@
-//! Documents of what the worker has. Each function that takes a worker runs on the worker's thread, between two rounds, and is bounded.
+//! Documents of what the worker has. Each function that takes a worker runs on the worker's thread, between two rounds, and is bounded: it copies
+//! numbers, by a function of a crate that is compiled to run fast where they are many. What is said of them is put into words by others.
 
 use std::collections::BTreeMap;
 
 use linerate_control::{ControlError, View, WorkerDocument, add_port_stats, port_documents, worker_document};
-use linerate_l2::{DropCounts, DropReason, PortCounters, PortIndex, Switch, Totals, VlanCounters};
+use linerate_l2::{DropCounts, DropReason, MacEntry, PortCounters, PortIndex, Switch, Totals, VlanCounters};
 use linerate_measure::CoarseHistogram;
 use linerate_switch_loop::SteeredSwitch;
 use linerate_sys::clock;
@@ -216,24 +217,25 @@ fn mac_table(switch: &Switch) -> TableDocument {
     }
 }
 
-pub(crate) fn macs(switch: &Switch, after: u64) -> MacsDocument {
-    let names: BTreeMap<PortIndex, String> = switch.named_ports().into_iter().collect();
+pub(crate) fn macs(view: &View<SteeredSwitch>, after: u64) -> Result<MacsDocument, ControlError> {
     let skipped = usize::try_from(after).unwrap_or(usize::MAX);
-    let mut entries = switch.macs().skip(skipped);
-    let macs: Vec<MacDocument> = entries
-        .by_ref()
-        .take(MACS_MAX)
-        .map(|entry| MacDocument {
-            mac: entry.mac.to_string(),
-            vlan: entry.vlan,
-            port: names.get(&entry.port).cloned().unwrap_or_else(|| GONE.into()),
-            is_static: entry.is_static,
-            idle_s: u64::from(entry.idle_s),
-            moves: u64::from(entry.moves),
-        })
-        .collect();
-    let next = entries.next().map(|_| after.saturating_add(macs.len() as u64));
-    MacsDocument { macs, next }
+    let read = move |worker: &mut Worker<SteeredSwitch>| {
+        let switch = &*worker.datapath;
+        (switch.named_ports(), linerate_switch_loop::macs(switch, skipped, MACS_MAX))
+    };
+    let (names, (entries, more)) = view.call(read)?;
+    let names: BTreeMap<PortIndex, String> = names.into_iter().collect();
+    let document = |entry: &MacEntry| MacDocument {
+        mac: entry.mac.to_string(),
+        vlan: entry.vlan,
+        port: names.get(&entry.port).cloned().unwrap_or_else(|| GONE.into()),
+        is_static: entry.is_static,
+        idle_s: u64::from(entry.idle_s),
+        moves: u64::from(entry.moves),
+    };
+    let macs: Vec<MacDocument> = entries.iter().map(document).collect();
+    let next = more.then(|| after.saturating_add(macs.len() as u64));
+    Ok(MacsDocument { macs, next })
 }
 
 pub(crate) fn vlans(views: &[View<SteeredSwitch>]) -> Result<Vec<VlanDocument>, ControlError> {

@@ -2,13 +2,14 @@
 
 use super::common;
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 
 use common::{Station, ask, show, snapshot, switch, wait_until};
 use linerate_control::{Command, Connection, ErrorKind, SettingValue, Settings};
-use linerate_switch::request::{Request, What};
+use linerate_switch::request::{MACS_MAX, Request, What};
 
 #[test]
 fn hostile_clients_hurt_nobody() {
@@ -96,6 +97,31 @@ fn ports_are_named_opened_and_refused_in_words() {
     assert_eq!(show(&running, What::Macs)["macs"].as_array().unwrap().len(), 1, "static ones stay");
     ask(&running, &Request::RemoveMac { mac: "02:00:00:00:00:07".into(), vlan: None }).unwrap();
     assert_eq!(show(&running, What::Macs)["macs"].as_array().unwrap().len(), 0);
+}
+
+#[test]
+fn addresses_come_in_pages_each_of_them_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = switch(folder.path(), &["a=null:"]);
+    let mut control = Connection::to(running.dir()).unwrap();
+    let count = 2 * MACS_MAX + 3;
+    for number in 0..count {
+        let mac = format!("02:00:00:00:{:02x}:{:02x}", number >> 8, number & 255);
+        control.ask(&Request::AddMac { mac, port: "a".into(), vlan: None }).unwrap();
+    }
+    let (mut after, mut lens, mut seen) = (None, Vec::new(), BTreeSet::new());
+    loop {
+        let page = control.ask(&Request::Show { what: What::Macs, after }).unwrap();
+        let macs = page["macs"].as_array().unwrap();
+        assert!(macs.iter().all(|shown| shown["port"] == "a"), "{page}");
+        lens.push(macs.len());
+        seen.extend(macs.iter().map(|shown| shown["mac"].as_str().unwrap().to_owned()));
+        after = page["next"].as_u64();
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!((lens, seen.len()), (vec![MACS_MAX, MACS_MAX, 3], count));
 }
 
 #[test]
