@@ -1,5 +1,5 @@
-//! What later steps need is built beside those that wait for much of their time (`WAITING` in steps.rs), and tests that no deadline ends run
-//! there, too: by the scheduler's idle class (sched(7)), whose threads run only where a core has nothing else to do, so
+//! What later steps need is built beside those that wait for much of their time, the tests and the OpenFlow suite, and tests that no
+//! deadline ends run there, too: by the scheduler's idle class (sched(7)), whose threads run only where a core has nothing else to do, so
 //! that those steps do not notice. Nothing depends on it: a step whose build or run is not there, or failed, does it itself, and says what is
 //! wrong.
 

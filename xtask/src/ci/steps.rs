@@ -34,12 +34,6 @@ pub const STEPS: &[Step] = &[
         run: openflow,
     },
     Step {
-        name: "address",
-        about: "memory that is shared with peers, under AddressSanitizer: no access out of bounds or after free",
-        limit_min: 20,
-        run: address,
-    },
-    Step {
         name: "dpdk",
         about: "the backend over libdpdk has no warnings and passes its tests, and `ports/all` has none with it",
         limit_min: 5,
@@ -70,6 +64,12 @@ pub const STEPS: &[Step] = &[
         run: miri,
     },
     Step {
+        name: "address",
+        about: "memory that is shared with peers, under AddressSanitizer: no access out of bounds or after free",
+        limit_min: 20,
+        run: address,
+    },
+    Step {
         name: "fuzz",
         about: "each fuzz target for ten seconds or more, under AddressSanitizer",
         limit_min: 30,
@@ -83,8 +83,8 @@ pub const STEPS: &[Step] = &[
     },
 ];
 
-/// Steps that wait for much of their time, one after the other: what later ones need is done beside them.
-pub const WAITING: [&str; 3] = ["test", "openflow", "address"];
+/// Steps that wait for much of their time: what later ones need is done beside them.
+pub const WAITING: [&str; 2] = ["test", "openflow"];
 
 /// Tests of the workspace, at least, so that a run that leaves most of them out does not pass. Raise it as tests are added.
 const TESTS_LEAST: u64 = 1_700;
