@@ -20,8 +20,13 @@ use linerate_testbed::dut::{self, Path};
 use linerate_testbed::dut::{ExpectedLoss, parse};
 use linerate_testbed::topology::{Topology, TopologySpec};
 use linerate_tester::{DropReasonMode, Load, Phases, Tester, TesterSpec, TrialSpec};
-use linerate_testkit::or_skip;
+use linerate_testkit::{or_skip, program_or_skip};
 use support::scenario::{Scenario, assert_named, in_dut};
+
+/// False, and the test is skipped, if some devices cannot be made: they are firewalls.
+fn has_nft() -> bool {
+    program_or_skip("nft", std::process::Command::new("nft").arg("--version").output()).is_some()
+}
 
 fn experiments() -> [Experiment; 2] {
     ["ledger-causes.toml", "ledger-causes-ipv6.toml"].map(experiment)
@@ -53,6 +58,9 @@ fn expected(cell: &CellSpec<'_>) -> ExpectedLoss {
 
 #[test]
 fn each_loss_is_in_its_row_by_the_kernels_word() {
+    if !has_nft() {
+        return;
+    }
     let (experiments, mut wrong) = (experiments(), Vec::new());
     for cell in experiments.iter().flat_map(Experiment::cells) {
         let Some(ledger) = ledger_of(&cell, 5_000.0, DropReasonMode::Always) else { continue };
@@ -155,6 +163,9 @@ fn two_next_hops_have_a_row_each() {
 /// Above the rate up to which the kernel is asked at once, by counters alone: nothing wrong is called counted.
 #[test]
 fn without_the_kernels_word_a_row_is_right_or_an_inference() {
+    if !has_nft() {
+        return;
+    }
     let (experiments, mut wrong) = (experiments(), Vec::new());
     for cell in experiments.iter().flat_map(Experiment::cells) {
         let Some(ledger) = ledger_of(&cell, 60_000.0, DropReasonMode::WhenNeeded) else { continue };
@@ -237,6 +248,9 @@ fn an_xdp_program_that_redirects_to_nowhere() {
 /// A kernel that routes, set up by a command: its rules and routes are named as a router's are.
 #[test]
 fn losses_of_the_kernel_behind_a_command_are_named() {
+    if !has_nft() {
+        return;
+    }
     use linerate_experiment::DutSpec;
     for (line, place, cause) in [
         (

@@ -4,9 +4,17 @@
 use std::fmt::Display;
 
 /// How those errors are told in messages: EPERM, EACCES and ENOSYS by their numbers, and the words that this tree has for a missing
-/// capability, a missing part of the kernel, a missing program.
-const SIGNS: [&str; 7] =
-    ["(os error 1)", "(os error 13)", "(os error 38)", "not permitted", "needs CAP_", "(CONFIG_", "not installed"];
+/// capability, a missing part of the kernel, a missing program or library.
+const SIGNS: [&str; 8] = [
+    "(os error 1)",
+    "(os error 13)",
+    "(os error 38)",
+    "not permitted",
+    "needs CAP_",
+    "(CONFIG_",
+    "not installed",
+    "libpcap cannot be loaded: dlopen failed",
+];
 
 /// Whether a test may be skipped because of what this error says.
 pub fn may_skip(error: &impl Display) -> bool {
@@ -65,6 +73,7 @@ mod tests {
         }
         assert!(may_skip(&OpenError::new("packet:a", "opening an AF_PACKET socket needs CAP_NET_RAW", "")));
         assert!(may_skip(&"the device needs `ovs`, which is not installed"));
+        assert!(may_skip(&"the capture died: cannot open pcap:a: libpcap cannot be loaded: dlopen failed: install it"));
         assert!(!may_skip(&OpenError::new("xdp:a", "queue 0 of a cannot be bound", "leave out ,frags")));
         assert!(!may_skip(&"the capture died: exit status: 2"));
     }
