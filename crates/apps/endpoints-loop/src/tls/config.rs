@@ -82,23 +82,24 @@ pub fn client_config(trust: &Trust) -> Result<Arc<ClientConfig>, TlsError> {
             Some(found.ok_or_else(nowhere)?)
         }
     };
-    let builder = match path {
-        None => builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyCertificate(provider()))),
-        Some(path) => {
-            let (mut roots, trusted) = (RootCertStore::empty(), certificates(&path)?);
-            let (added, _) = roots.add_parsable_certificates(trusted.iter().cloned());
-            if added == 0 {
-                return Err(TlsError(format!("{} holds no certificate that can be used", path.display())));
-            }
-            let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider()).build();
-            let by_authorities = verifier.map_err(|error| TlsError(format!("{}: {error}", path.display())))?;
-            let trusted = if *trust == Trust::System { Vec::new() } else { trusted };
-            builder.dangerous().with_custom_certificate_verifier(Arc::new(Trusted { by_authorities, trusted }))
-        }
-    };
+    let trusted = path.map(|path| trusted(&path, *trust == Trust::System)).transpose()?;
+    let verifier = Verifier { provider: provider(), trusted };
+    let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
     let mut config = builder.with_no_client_auth();
     config.resumption = Resumption::disabled();
     Ok(Arc::new(config))
+}
+
+/// The authorities of a file; its very certificates as well, unless it is the system's.
+fn trusted(path: &Path, is_of_system: bool) -> Result<Trusted, TlsError> {
+    let (mut roots, very) = (RootCertStore::empty(), certificates(path)?);
+    let (added, _) = roots.add_parsable_certificates(very.iter().cloned());
+    if added == 0 {
+        return Err(TlsError(format!("{} holds no certificate that can be used", path.display())));
+    }
+    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider()).build();
+    let by_authorities = verifier.map_err(|error| TlsError(format!("{}: {error}", path.display())))?;
+    Ok(Trusted { by_authorities, very: if is_of_system { Vec::new() } else { very } })
 }
 
 fn provider() -> Arc<CryptoProvider> {
@@ -118,15 +119,23 @@ fn unreadable(path: &Path, error: &impl std::fmt::Display, what: &str) -> TlsErr
     TlsError(format!("{} cannot be read as {what} in PEM: {error}", path.display()))
 }
 
-/// Accepts what the authorities vouch for, and the very certificates of the user's file, also those that are certificates of an authority, which
-/// webpki takes for no server's: `openssl req -x509` makes such ones.
+/// Checks that the server has the key of its certificate, and the certificate, unless everybody is trusted.
+#[derive(Debug)]
+struct Verifier {
+    provider: Arc<CryptoProvider>,
+    /// `None`: every certificate is accepted.
+    trusted: Option<Trusted>,
+}
+
+/// Whose certificates are accepted.
 #[derive(Debug)]
 struct Trusted {
     by_authorities: Arc<WebPkiServerVerifier>,
-    trusted: Vec<CertificateDer<'static>>,
+    /// These very certificates, also if they are those of an authority, which webpki takes for no server's: `openssl req -x509` makes such ones.
+    very: Vec<CertificateDer<'static>>,
 }
 
-impl ServerCertVerifier for Trusted {
+impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
         certificate: &CertificateDer<'_>,
@@ -135,9 +144,10 @@ impl ServerCertVerifier for Trusted {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        match self.by_authorities.verify_server_cert(certificate, intermediates, name, ocsp, now) {
+        let Some(Trusted { by_authorities, very }) = &self.trusted else { return Ok(ServerCertVerified::assertion()) };
+        match by_authorities.verify_server_cert(certificate, intermediates, name, ocsp, now) {
             // The error of webpki about authorities has no name of its own in rustls; times have been looked at before, and have one.
-            Err(Error::InvalidCertificate(CertificateError::Other(_))) if self.trusted.contains(certificate) => {
+            Err(Error::InvalidCertificate(CertificateError::Other(_))) if very.contains(certificate) => {
                 verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
                 Ok(ServerCertVerified::assertion())
             }
@@ -151,7 +161,7 @@ impl ServerCertVerifier for Trusted {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.by_authorities.verify_tls12_signature(message, certificate, signature)
+        verify_tls12_signature(message, certificate, signature, &self.provider.signature_verification_algorithms)
     }
 
     fn verify_tls13_signature(
@@ -160,49 +170,10 @@ impl ServerCertVerifier for Trusted {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.by_authorities.verify_tls13_signature(message, certificate, signature)
+        verify_tls13_signature(message, certificate, signature, &self.provider.signature_verification_algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.by_authorities.supported_verify_schemes()
-    }
-}
-
-/// Accepts every certificate, and checks only that the server has its key.
-#[derive(Debug)]
-struct AnyCertificate(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for AnyCertificate {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
+        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }
