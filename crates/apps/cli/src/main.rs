@@ -1,4 +1,5 @@
-//! The `linerate` command: which subcommand is asked for. Exit status: 0 done, 1 done but not as wished, 2 not started.
+//! The `linerate` command: which subcommand is asked for. Exit status: 0 done, 1 done but not as wished, 2 not started, or its results could
+//! not be written.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -16,6 +17,13 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
+    let status = run();
+    let Some(error) = linerate_console::lost_output() else { return status };
+    linerate_console::note(&format!("linerate: standard output: {error}"));
+    ExitCode::from(2)
+}
+
+fn run() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     if let Some(words) = cmd::pkt_gen::wanted(&arguments) {
         return cmd::pkt_gen::run_words(words);

@@ -1,4 +1,5 @@
-//! Nobody reads stdout and stderr: the work goes on, results are stored, and the exit status is that of the work.
+//! Nobody reads stdout and stderr: the work goes on, results are stored, and the exit status is that of the work. Results that cannot be
+//! written to a file are an error.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -66,5 +67,21 @@ fn what_only_reads_says_how_it_went() {
         [("ports", 0), ("lab list", 0), ("lab check wrong.toml", 1), ("compare none none", 2), ("report none", 2)]
     {
         assert_eq!(status(folder.path(), line), Some(code), "{line}");
+    }
+}
+
+#[test]
+fn results_that_do_not_fit_on_the_disk_are_an_error() {
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    for line in
+        ["ports", "lab list", "send null: --count 10 --json", "pkt-gen -i null: -f tx -n 1000", "completions bash"]
+    {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
+        command.args(line.split_whitespace()).env("XDG_RUNTIME_DIR", folder.path()).current_dir(folder.path());
+        let output = command.stdin(Stdio::null()).stdout(full.try_clone().unwrap()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{line}: {said}");
+        assert!(said.contains("standard output: No space left on device"), "{line}: {said}");
     }
 }

@@ -27,7 +27,7 @@ pub mod shares;
 pub mod tables;
 pub mod watch;
 
-pub use line::{err, note, out, print};
+pub use line::{err, lost_output, note, out, print};
 use linerate_report::Tool;
 
 /// This program.

@@ -134,13 +134,16 @@ fn try_run(args: &Args) -> Result<bool, String> {
     Ok(errors.is_empty() && packets.all_whole())
 }
 
-/// Nothing is read or written if a file is missing: it may be a filter, as the arguments of tcpdump end with one.
+/// Nothing is read or written if a file is missing. One behind others may be a filter, as the arguments of tcpdump end with one.
 fn all_there(files: &[String]) -> Result<(), String> {
     let is_missing = |file: &&String| {
         *file != "-" && std::fs::metadata(file).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
     };
-    let Some(missing) = files.iter().find(is_missing) else { return Ok(()) };
-    Err(format!("{missing}: there is no such file; a filter is written as --filter '{missing}'"))
+    match files.iter().position(|file| is_missing(&file)) {
+        None => Ok(()),
+        Some(0) => Err(format!("{}: there is no such file", files[0])),
+        Some(at) => Err(format!("{0}: there is no such file; a filter is written as --filter '{0}'", files[at])),
+    }
 }
 
 fn go_through(
