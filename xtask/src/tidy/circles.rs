@@ -25,7 +25,7 @@ const PERMITTED: &[(&str, &[&str], &str)] = &[
     ("crates/ports/shm", &["link", "sys"], SPLIT_OF_ONE_TYPE),
     ("crates/ports/vhost", &["device", "interrupts", "ring"], SPLIT_OF_ONE_TYPE),
     ("crates/run/control", &["ports", "service"], SPLIT_OF_ONE_TYPE),
-    ("crates/run/worker", &["job", "ports", "worker"], SPLIT_OF_ONE_TYPE),
+    ("crates/run/worker", &["job", "ports", "rest", "worker"], SPLIT_OF_ONE_TYPE),
 ];
 
 const SPLIT_OF_ONE_TYPE: &str = "the files hold parts of one type, which would be one long file otherwise";

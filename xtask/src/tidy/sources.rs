@@ -20,9 +20,10 @@ const ENGINE_BANS: &[(&str, &str)] = &[
 ];
 
 /// Where ports are waited for: the one worker, in its rounds, its pauses and its end, and the ports themselves with what checks them.
-const WAITS: [&str; 5] = [
+const WAITS: [&str; 6] = [
     "crates/run/worker/src/ports.rs",
     "crates/run/worker/src/pause.rs",
+    "crates/run/worker/src/rest.rs",
     "crates/run/worker/src/ending.rs",
     "crates/ports/",
     "crates/port/",

@@ -115,6 +115,17 @@ fn number(value: &Value, path: &str) -> u64 {
 }
 
 #[test]
+fn a_switch_has_more_ports_than_the_shell_allows_files() {
+    let place = Place::new();
+    let ports: String = (0..40).map(|port| format!(" --port memif:{}", place.socket(&format!("m{port}")))).collect();
+    let line = format!("ulimit -Sn 30 && exec \"$0\" switch --name wide --quiet --duration 100ms{ports}");
+    let mut command = Command::new("sh");
+    command.args(["-c", &line, env!("CARGO_BIN_EXE_linerate")]).env("XDG_RUNTIME_DIR", place.0.path());
+    let output = command.stdin(Stdio::null()).output().expect("sh runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
 fn two_shells_meet_at_a_name_and_the_switch_ends_after_them() {
     let place = Place::new();
     let mut receiver = place.start("pkt-gen -i vale7:a -f rx -n 20000");

@@ -1,8 +1,10 @@
 //! What the kernel counted on an interface (/proc/net/dev, proc_pid_net(5)). /sys/class/net shows the namespace of whoever mounted
 //! it; the file that is opened here is of the calling thread's, and stays so.
 
+use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, Read, Seek};
+use std::os::unix::fs::MetadataExt;
 
 /// Counts of an interface since it was made (or since its driver set them back).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,8 +24,30 @@ pub struct Counters {
 #[derive(Debug)]
 pub struct CounterReader {
     file: File,
+    /// Its number in /proc, which is that of the namespace's file.
+    inode: u64,
     name: String,
     text: String,
+}
+
+thread_local! {
+    /// What was read in [`share`], by the number of the file.
+    static SHARED: RefCell<Option<Vec<(u64, String)>>> = const { RefCell::new(None) };
+}
+
+/// In `work`, all readers of this thread share one reading of each network namespace. The kernel writes down the counts of all interfaces for
+/// each reading, so that to read those of a thousand interfaces one by one is to write down a million.
+pub fn share<T>(work: impl FnOnce() -> T) -> T {
+    /// Forgets what was read, also when the work panics.
+    struct Shared;
+    impl Drop for Shared {
+        fn drop(&mut self) {
+            SHARED.set(None);
+        }
+    }
+    SHARED.set(Some(Vec::new()));
+    let _shared = Shared;
+    work()
 }
 
 impl CounterReader {
@@ -33,22 +57,39 @@ impl CounterReader {
     /// No /proc, no such interface.
     pub fn open(name: &str) -> io::Result<CounterReader> {
         let file = File::open("/proc/thread-self/net/dev")?;
-        let mut reader = CounterReader { file, name: name.into(), text: String::new() };
+        let inode = file.metadata()?.ino();
+        let mut reader = CounterReader { file, inode, name: name.into(), text: String::new() };
         reader.read()?;
         Ok(reader)
     }
 
-    /// The counts of this moment.
+    /// The counts of this moment, or those of the moment at which another reader read them first in [`share`].
     ///
     /// # Errors
     /// `NotFound` when the interface is gone.
     pub fn read(&mut self) -> io::Result<Counters> {
-        self.text.clear();
-        self.file.rewind()?;
-        self.file.read_to_string(&mut self.text)?;
-        find(&self.text, &self.name).ok_or_else(|| {
+        let found = SHARED.with_borrow_mut(|shared| match shared {
+            None => self.read_text().map(|()| find(&self.text, &self.name)),
+            Some(texts) => self.read_shared(texts),
+        })?;
+        found.ok_or_else(|| {
             io::Error::new(io::ErrorKind::NotFound, format!("no counters of an interface {}", self.name))
         })
+    }
+
+    fn read_text(&mut self) -> io::Result<()> {
+        self.text.clear();
+        self.file.rewind()?;
+        self.file.read_to_string(&mut self.text).map(drop)
+    }
+
+    fn read_shared(&mut self, texts: &mut Vec<(u64, String)>) -> io::Result<Option<Counters>> {
+        if let Some((_, text)) = texts.iter().find(|(inode, _)| *inode == self.inode) {
+            return Ok(find(text, &self.name));
+        }
+        self.read_text()?;
+        texts.push((self.inode, self.text.clone()));
+        Ok(find(&self.text, &self.name))
     }
 }
 
@@ -102,6 +143,27 @@ broken: 40 x
         let after = Counters { rx_packets: 9, rx_dropped: 1, tx_packets: 4, tx_dropped: 3 };
         assert_eq!(after.since(&before), Some(Counters { rx_packets: 4, rx_dropped: 0, tx_packets: 2, tx_dropped: 3 }));
         assert_eq!(before.since(&after), None);
+    }
+
+    #[test]
+    fn one_reading_is_shared_until_the_work_is_done() {
+        let Ok(mut readers) = [(); 2].map(|()| CounterReader::open("lo")).into_iter().collect::<io::Result<Vec<_>>>()
+        else {
+            return eprintln!("skipped: no /proc");
+        };
+        let clear = |readers: &mut Vec<CounterReader>| readers.iter_mut().for_each(|reader| reader.text.clear());
+        clear(&mut readers);
+        let shared = share(|| {
+            let counts = [readers[0].read().unwrap(), readers[1].read().unwrap()];
+            assert!(readers[1].text.is_empty(), "it read by itself");
+            readers[1].name = "no such".into();
+            assert!(readers[1].read().is_err());
+            counts
+        });
+        assert_eq!(shared[0], shared[1]);
+        readers[1].name = "lo".into();
+        readers[1].read().unwrap();
+        assert!(!readers[1].text.is_empty(), "what was read before is told as the counts of now");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use crate::checked;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// A set of descriptors.
 #[derive(Debug)]
@@ -33,16 +33,27 @@ impl Epoll {
         self.add_for(fd, number, true, false)
     }
 
+    /// Takes a descriptor out.
+    ///
+    /// # Errors
+    /// As epoll_ctl(2): `ENOENT` if it is not in the set.
+    pub fn remove(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_DEL, fd, 0, 0)
+    }
+
     /// As [`Epoll::add`], for something to read, room to write, or both.
     ///
     /// # Errors
     /// As epoll_ctl(2).
     pub fn add_for(&self, fd: BorrowedFd<'_>, number: u64, reading: bool, writing: bool) -> io::Result<()> {
         let events = if reading { libc::EPOLLIN } else { 0 } | if writing { libc::EPOLLOUT } else { 0 };
+        self.control(libc::EPOLL_CTL_ADD, fd, events, number)
+    }
+
+    fn control(&self, operation: libc::c_int, fd: BorrowedFd<'_>, events: libc::c_int, number: u64) -> io::Result<()> {
         let mut event = libc::epoll_event { events: events as u32, u64: number };
         // SAFETY: both descriptors are open, and `event` is valid for the call.
-        checked(unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), libc::EPOLL_CTL_ADD, fd.as_raw_fd(), &mut event) })
-            .map(drop)
+        checked(unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), operation, fd.as_raw_fd(), &mut event) }).map(drop)
     }
 
     /// Sleeps until a descriptor is ready or has an error, `timeout_ns` is over, or a signal arrived. Returns the number of each that is, and
@@ -97,30 +108,32 @@ impl Epoll {
     }
 }
 
-/// Raises the number of descriptors that this process may have open to `wanted` (getrlimit(2), `RLIMIT_NOFILE`): as far as its hard limit allows,
-/// and beyond that with CAP_SYS_RESOURCE, up to `fs.nr_open`. Returns how many it may have open now, which may be fewer, or more.
-///
-/// # Errors
-/// As getrlimit(2); there is no error for a limit that cannot be raised.
-pub fn raise_open_files(wanted: u64) -> io::Result<u64> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` is valid for the call.
-    checked(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) })?;
-    for hard in [limit.rlim_max.max(wanted), limit.rlim_max] {
-        let raised = libc::rlimit { rlim_cur: wanted.clamp(limit.rlim_cur, hard), rlim_max: hard };
-        // SAFETY: `raised` is valid for the call.
-        if checked(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raised) }).is_ok() {
-            return Ok(raised.rlim_cur);
-        }
+impl AsFd for Epoll {
+    /// A descriptor that can be read while one of the set's is ready.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
     }
-    Ok(limit.rlim_cur)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::io::Write;
-    use std::os::fd::AsFd;
+
+    #[test]
+    fn one_that_is_taken_out_is_told_no_more() {
+        let (reader, mut writer) = io::pipe().expect("a pipe");
+        let mut set = Epoll::new(2).expect("a set");
+        set.add(reader.as_fd(), 7).expect("added");
+        writer.write_all(b"x").expect("written");
+        let is_ready =
+            |set: &Epoll| crate::poll::poll(set.as_fd(), crate::poll::PollFor::Reading, 0).expect("polled").ready;
+        assert!(is_ready(&set));
+        set.remove(reader.as_fd()).expect("removed");
+        let mut told = Vec::new();
+        set.ready(&mut told).expect("told");
+        assert!(told.is_empty() && !is_ready(&set) && set.remove(reader.as_fd()).is_err());
+    }
 
     #[test]
     fn those_that_can_be_read_are_told_by_their_numbers() {
@@ -136,13 +149,5 @@ mod tests {
         set.ready(&mut told).expect("told");
         told.sort_unstable();
         assert_eq!(told, [11, 13]);
-    }
-
-    #[test]
-    fn more_files_may_be_open_than_before_and_never_fewer() {
-        let before = raise_open_files(0).expect("a limit");
-        let after = raise_open_files(before + 1).expect("a limit");
-        assert!(after == before || after == before + 1, "{before} and {after}");
-        assert!(raise_open_files(u64::MAX).expect("a limit") >= after, "what cannot be had harms nothing");
     }
 }

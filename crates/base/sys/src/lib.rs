@@ -10,9 +10,9 @@ pub mod affinity;
 pub mod capability;
 mod checked;
 pub mod clock;
-#[cfg(target_os = "linux")]
+#[cfg_attr(target_os = "freebsd", path = "freebsd/counters.rs")]
 pub mod counters;
-#[cfg(target_os = "linux")]
+#[cfg_attr(target_os = "freebsd", path = "freebsd/epoll.rs")]
 pub mod epoll;
 #[cfg_attr(target_os = "freebsd", path = "freebsd/ethtool.rs")]
 pub mod ethtool;
@@ -36,6 +36,7 @@ pub mod netlink;
 pub mod netns;
 #[cfg(target_os = "linux")]
 pub mod note;
+mod open_files;
 pub mod owner;
 #[cfg(target_os = "linux")]
 pub mod pci;
@@ -72,3 +73,4 @@ pub mod userns;
 pub mod veth;
 
 pub use checked::checked;
+pub use open_files::raise_open_files;

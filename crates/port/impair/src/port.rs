@@ -62,7 +62,7 @@ impl<C: Clock> Impaired<C> {
         clock: C,
     ) -> Impaired<C> {
         // It may hold back packets that the port has handed out, of which a sleep on the port knows nothing.
-        let mut caps = Caps { sleep_syncs: false, ..port.caps().clone() };
+        let mut caps = Caps { sleep_syncs: false, rx_syscalls: false, ..port.caps().clone() };
         for (name, settings) in [("receives", rx), ("sends", tx)] {
             if let Some(settings) = settings {
                 caps.detail.push_str(&format!("; {name} with {settings}"));

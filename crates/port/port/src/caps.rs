@@ -97,6 +97,9 @@ pub struct Caps {
     /// True if the far side takes packets without a turn of another thread of ours (`null:`, a NIC), so a sender may go on without
     /// a pause. False if the far side is a reader that must get its turn (`pipe:`).
     pub async_tx: bool,
+    /// True if each look for packets is a system call, also when there are none. The descriptor of [`crate::Port::arm_wakeup`] can then be read as
+    /// long as packets wait or the port is broken, so that callers with many such ports ask the kernel which of them have something.
+    pub rx_syscalls: bool,
     /// True if a sleep on the port does all that a look at it does, for one system call: it hands over what was sent, takes in what has
     /// arrived, and ends at once if there is something. Its descriptor ([`crate::Port::arm_wakeup`]) stays readable as long as packets wait,
     /// those that came before wakeups were armed included. Callers then sleep where they would spin or nap.

@@ -45,6 +45,7 @@ pub fn open(mut spec: PortSpec, pool: &Pool) -> Result<Opened<TapPort>, OpenErro
     let made = if existed { "which was there before" } else { "made for this port" };
     let left = if offload { "checksums and segmentation left to whoever needs them" } else { "no offloads" };
     let caps = Caps {
+        rx_syscalls: true,
         name: spec.to_string(),
         backend: "tap",
         receives: true,

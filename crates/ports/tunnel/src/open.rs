@@ -74,6 +74,7 @@ fn open(mut spec: PortSpec, protocol: Protocol, key_max: u32, pool: &Pool) -> Re
         Key::Flow => "packets bring their keys".into(),
     };
     let caps = Caps {
+        rx_syscalls: true,
         name: spec.to_string(),
         backend,
         receives: true,

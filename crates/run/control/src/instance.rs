@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use linerate_mem::Pool;
 use linerate_port::Datapath;
 use linerate_sys::poll::PollSet;
-use linerate_sys::{affinity, clock};
+use linerate_sys::{affinity, clock, raise_open_files};
 use linerate_worker::{Config, Control, End, Notifier, PortLoss, Wakeup, Worker, notifier};
 
 use crate::event_log::EventLog;
@@ -137,6 +137,8 @@ pub fn start<S: Service>(
     configure: impl FnOnce(&mut S, &mut PortManager<S>) -> Result<(), StartError>,
 ) -> Result<Instance<S>, StartError> {
     let Setup { lock, pool, datapath, run, service, core, others, queues, steers, idle_exit_ns, on_event } = setup;
+    // A port takes two to four, and shells allow 1,024.
+    raise_open_files(1 << 16).map_err(io_error("the number of open files"))?;
     let listener = listen(lock.dir())?;
     let ((notifier, wakeup), (end, ended)) =
         notifier().and_then(|first| Ok((first, self::notifier()?))).map_err(io_error("a notifier"))?;

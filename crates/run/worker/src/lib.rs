@@ -5,6 +5,7 @@
 //!   shares  a port whose calls take longer than those of others waits until the others had as much          shares.rs
 //!   pause   after a round that moved nothing: flush, look for closed ports, then spin, nap, or sleep       pause.rs idle.rs
 //!   ports   ports that break, hang, close or are to go; links that go down and come back                  ports.rs links.rs
+//!   rest    of many ports of the kernel, those that bring nothing are looked at when it says that something came  rest.rs
 //!   steer   packets of a port with fewer queues than there are workers, each to the worker of its flow         steering.rs
 //!   end     input that has arrived, output that waits, packets that ports took and did not finish          ending.rs
 //! ```
@@ -25,6 +26,7 @@ mod pause;
 mod ports;
 mod receive;
 mod replay;
+mod rest;
 mod send;
 mod shares;
 mod steering;

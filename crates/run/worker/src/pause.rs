@@ -21,8 +21,10 @@ const LONG_NS: u64 = 1_000_000;
 /// What a worker sleeps on. Its memory is kept from one sleep to the next.
 #[derive(Default)]
 struct Bed {
-    /// The worker's own descriptor, then those of the ports.
+    /// The worker's own descriptor, that of the ports that rest if some do, then those of the other ports.
     set: PollSet,
+    /// Where the descriptors of the ports begin.
+    first: usize,
     /// The ports, each with the end of its descriptors in the set.
     ends: Vec<(PortIndex, usize)>,
 }
@@ -144,12 +146,18 @@ impl<D: Datapath> Worker<D> {
 
     /// Asks the ports for their descriptors. Returns true if some port has none.
     fn arm_wakeups(&mut self, bed: &mut Bed) -> bool {
-        let Bed { set, ends } = bed;
+        let Bed { set, first, ends } = bed;
         set.clear();
         ends.clear();
         set.add(self.wakeup.as_fd(), true, false);
+        self.wake_ports();
+        // One descriptor stands for all ports that rest; who is woken by it is looked at in the next round.
+        if let Some(arrivals) = self.rest.descriptor() {
+            set.add(arrivals, true, false);
+        }
+        *first = set.len();
         let mut blind = false;
-        for (index, attached) in self.ports.iter_mut().filter(|(_, attached)| attached.open) {
+        for (index, attached) in self.ports.iter_mut().filter(|(_, attached)| attached.open && !attached.rests) {
             // A port whose packets the datapath left would wake the worker for nothing.
             let reads = attached.held.is_empty();
             let writes = attached.port.caps().sleep_syncs && self.datapath.waiting(index) > 0;
@@ -167,7 +175,7 @@ impl<D: Datapath> Worker<D> {
     /// process in the caches: what is not done for it yet delays it least.
     fn serve_woken(&mut self, idle: &mut Idle, bed: &Bed) {
         let now_ns = clock::now_ns();
-        let (mut received, mut first) = (0, 1);
+        let (mut received, mut first) = (0, bed.first);
         for (index, end) in &bed.ends {
             if (first..*end)
                 .map(|place| bed.set.result(place))

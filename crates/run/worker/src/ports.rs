@@ -138,6 +138,12 @@ pub(crate) struct Attached {
     /// It took packets since the last `flush` that left nothing.
     pub(crate) unflushed: bool,
     checked_ns: u64,
+    /// Looks in a row that brought nothing.
+    pub(crate) quiet: u32,
+    /// Looks at it are system calls, and the kernel tells when something comes for it.
+    pub(crate) may_rest: bool,
+    /// It is not looked at until something comes for it.
+    pub(crate) rests: bool,
     /// Time that went into receiving from it, and into sending to it.
     pub(crate) received: Account,
     pub(crate) sent: Account,
@@ -160,6 +166,9 @@ impl Attached {
             stuck_told_ns: 0,
             unflushed: false,
             checked_ns: 0,
+            quiet: 0,
+            may_rest: false,
+            rests: false,
             received: Account::default(),
             sent: Account::default(),
         }
@@ -169,6 +178,12 @@ impl Attached {
     #[inline]
     pub(crate) fn is_served(&self) -> bool {
         self.open && self.held.is_empty()
+    }
+
+    /// It is served, and does not rest.
+    #[inline]
+    pub(crate) fn is_looked_at(&self) -> bool {
+        self.is_served() && !self.rests
     }
 
     pub(crate) fn settle(&mut self) {
@@ -261,7 +276,8 @@ impl<D: Datapath> Worker<D> {
         let index = self.ports.free()?;
         let place = self.home(pool);
         let held = self.batch(pool);
-        self.ports.0[usize::from(index.0)] = Some(Attached::new(port, place, held, role));
+        let attached = self.ports.0[usize::from(index.0)].insert(Attached::new(port, place, held, role));
+        self.rest.attach(attached);
         Some(index)
     }
 
@@ -288,6 +304,10 @@ impl<D: Datapath> Worker<D> {
     /// Looks after a port that is not open, or whose packets the datapath left; returns how many slots the datapath took.
     #[cold]
     pub(crate) fn attend(&mut self, index: PortIndex, now_ns: u64) -> usize {
+        if self.ports.get_mut(index).is_some_and(|attached| attached.rests && attached.is_served()) {
+            self.end_port(index, now_ns);
+            return 0;
+        }
         let taken = self.offer_again(index, now_ns);
         let Some(attached) = self.ports.get_mut(index) else { return taken };
         if !attached.usable && now_ns.saturating_sub(attached.checked_ns) >= DOWN_CHECK_NS {
@@ -355,6 +375,7 @@ impl<D: Datapath> Worker<D> {
     fn take_out(&mut self, index: PortIndex, loss: Loss, now_ns: u64) {
         self.tell_datapath(index, now_ns, |datapath, context| datapath.removed(index, context));
         let Some(mut attached) = self.ports.0.get_mut(usize::from(index.0)).and_then(Option::take) else { return };
+        self.rest.detach(&mut attached);
         let _ = attached.port.flush();
         if let Some(home) = self.homes.get_mut(attached.pool) {
             home.pool.free(&mut attached.held);

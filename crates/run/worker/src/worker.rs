@@ -12,6 +12,7 @@ use crate::idle::{Eagerness, SLEEP_NS};
 use crate::job::{Handle, JOBS_MAX, Job};
 use crate::notifier::{Notifier, Wakeup, notifier};
 use crate::ports::{Attached, Ending, Event, PortLoss, Ports};
+use crate::rest::Rest;
 use crate::shares::Shares;
 
 /// Packets wait for a port that takes none for so long before the datapath is told, and is told again.
@@ -97,6 +98,7 @@ pub struct Worker<D> {
     pub(crate) config: Config,
     pub(crate) ports: Ports,
     pub(crate) shares: Shares,
+    pub(crate) rest: Rest,
     /// The pools of the ports, each once.
     pub(crate) homes: Vec<Home>,
     pub(crate) on_event: Box<dyn FnMut(Event) + Send>,
@@ -138,6 +140,7 @@ impl<D: Datapath> Worker<D> {
             config,
             ports: Ports::default(),
             shares: Shares::new(config.clock),
+            rest: Rest::default(),
             homes: Vec::new(),
             on_event,
             jobs,
@@ -159,6 +162,7 @@ impl<D: Datapath> Worker<D> {
         // A port alone has all of the time.
         if self.ports.0.len() > 1 {
             self.shares.begin(now_ns, self.ports.accounts());
+            self.wake_ports();
         }
         let received = self.receive(now_ns);
         if now_ns >= self.links_due_ns {
@@ -220,15 +224,18 @@ impl<D: Datapath> Worker<D> {
     /// Receives once from a port; returns how many slots the datapath was given.
     #[inline]
     pub(crate) fn receive_from(&mut self, index: PortIndex, now_ns: u64) -> usize {
-        let Worker { datapath, ports, homes, .. } = self;
+        let Worker { datapath, ports, homes, rest, .. } = self;
         let Some(attached) = ports.get_mut(index) else { return 0 };
-        if !attached.open || !attached.held.is_empty() {
+        if !attached.is_looked_at() {
             return self.attend(index, now_ns);
         }
         let Some(Home { pool, arrived }) = homes.get_mut(attached.pool) else { return 0 };
         let outcome = attached.port.receive(arrived);
         let (ending, received) = (attached.ending, arrived.len());
-        if received > 0 {
+        if received == 0 {
+            rest.nothing_came(index, attached);
+        } else {
+            attached.quiet = 0;
             datapath.input(index, arrived, &mut Context { now_ns, pool, ports });
             if !arrived.is_empty() {
                 self.hold(index);

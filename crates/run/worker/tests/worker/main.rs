@@ -2,6 +2,7 @@
 #![allow(missing_docs)]
 
 mod common;
+mod rest;
 mod rounds;
 mod shares;
 mod steering;

@@ -5,9 +5,10 @@ use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 
 use linerate_experiment::EchoStack;
-use linerate_sys::epoll::{Epoll, raise_open_files};
+use linerate_sys::epoll::Epoll;
 use linerate_sys::netdev::Netdev;
 use linerate_sys::netns::NetNs;
+use linerate_sys::raise_open_files;
 
 use super::measure::{Client, End, Segments, Turns, measure};
 use crate::tcp::PairError;
