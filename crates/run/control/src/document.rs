@@ -1,13 +1,16 @@
 //! Documents of what every datapath has. Those functions that take a worker run on its thread, between two rounds, and are bounded.
 
 use linerate_port::{Datapath, Drops, PortIndex, Stats, drops_that_happened};
-use linerate_sys::clock;
+use linerate_sys::{clock, counters};
 use linerate_worker::Worker;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 use crate::ports::{PortTable, View};
 use crate::protocol::ControlError;
+
+/// Ports that are asked for their counters in one job: some hundred microseconds, in which no packet moves.
+const PORTS_OF_JOB: usize = 32;
 
 /// A port, with the counters `C` of its datapath.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -139,8 +142,8 @@ pub fn port_documents<D: Datapath, C: Default>(
     table.names().into_iter().filter_map(document).collect()
 }
 
-/// Adds what the ports of one worker count themselves: drops, and the packets of their queues. The counters may cost system calls, so each port is asked in a job of its own, and
-/// packets move between them.
+/// Adds what the ports of one worker count themselves: drops, and the packets of their queues. The counters may cost system calls, so a few
+/// ports at a time are asked in a job, and packets move between the jobs.
 ///
 /// # Errors
 /// The worker has ended.
@@ -148,18 +151,22 @@ pub fn add_port_stats<D: Datapath + 'static, C: Default>(
     view: &View<D>,
     documents: &mut [PortDocument<C>],
 ) -> Result<(), ControlError> {
-    for document in documents {
-        let stats = |worker: &mut Worker<D>, index| {
-            let port = worker.port(index)?;
-            Some((port.stats().ok()?, port.queue_stats().ok()?))
-        };
+    let stats = |worker: &mut Worker<D>, index: PortIndex| {
+        let port = worker.port(index)?;
+        Some((port.stats().ok()?, port.queue_stats().ok()?))
+    };
+    for documents in documents.chunks_mut(PORTS_OF_JOB) {
+        let places = documents.iter().map(|document| view.table.index(&document.name)).collect::<Vec<_>>();
+        let all = view.call(move |worker| {
+            counters::share(|| {
+                places.iter().map(|place| place.and_then(|index| stats(worker, index))).collect::<Vec<_>>()
+            })
+        })?;
         // A port that has just gone has no counters any more.
-        let stats = match view.table.index(&document.name) {
-            Some(index) => view.call(move |worker| stats(worker, index))?,
-            None => None,
-        };
-        let (stats, queues) = stats.unwrap_or_default();
-        document.set_stats(stats, queues);
+        for (document, stats) in documents.iter_mut().zip(all) {
+            let (stats, queues) = stats.unwrap_or_default();
+            document.set_stats(stats, queues);
+        }
     }
     Ok(())
 }
