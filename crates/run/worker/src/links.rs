@@ -5,8 +5,10 @@ use linerate_port::{Datapath, LinkState, PortError, PortIndex};
 use crate::ports::{Attached, Event};
 use crate::worker::Worker;
 
-/// How often each port is asked for its link, if the datapath follows links.
+/// How often ports are asked for their links, if the datapath follows links.
 const CHECK_NS: u64 = 10_000_000;
+/// Ports that are asked at a time, some microseconds each; of more, others are asked each time.
+const CHECKED_MAX: usize = 64;
 
 impl<D: Datapath> Worker<D> {
     /// Whether the link of a port is up, as the datapath knows it; `None` if there is no such port.
@@ -14,11 +16,13 @@ impl<D: Datapath> Worker<D> {
         self.ports.get_mut(port).map(|attached| attached.link)
     }
 
-    /// Asks the ports whose interface is not down for their links.
+    /// Asks ports whose interface is not down for their links.
     #[cold]
     pub(crate) fn check_links(&mut self, now_ns: u64) {
         self.links_due_ns = now_ns + CHECK_NS;
-        for place in 0..self.ports.0.len() {
+        let (ports, first) = (self.ports.0.len(), self.links_next);
+        self.links_next = (first + CHECKED_MAX) % ports.max(1);
+        for place in (first..first + ports.min(CHECKED_MAX)).map(|place| place % ports) {
             let index = PortIndex(place as u16);
             let Some(attached) = self.ports.get_mut(index).filter(|attached| attached.usable) else { continue };
             match attached.port.link() {

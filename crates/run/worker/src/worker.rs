@@ -107,6 +107,8 @@ pub struct Worker<D> {
     pub(crate) wakeup: Wakeup,
     /// When the ports are asked for their links next; `u64::MAX` if the datapath does not follow them.
     pub(crate) links_due_ns: u64,
+    /// The port that is asked first then.
+    pub(crate) links_next: usize,
     /// What broke a port and ends the run.
     pub(crate) error: Option<PortError>,
     /// No packet will come any more, and none waits.
@@ -147,6 +149,7 @@ impl<D: Datapath> Worker<D> {
             notifier,
             wakeup,
             links_due_ns,
+            links_next: 0,
             error: None,
             exhausted: false,
         };

@@ -153,6 +153,25 @@ fn a_carrier_that_goes_and_comes_is_told_within_10_ms_and_its_port_is_served_mea
 }
 
 #[test]
+fn of_many_ports_some_are_asked_for_their_links_each_10_ms_and_all_within_20() {
+    let mut bench = following_bench([brings(0), brings(0)], PortLoss::EndsRun);
+    let more: Vec<_> = (0..98).map(|_| Scripted::new(&bench.pool, brings(0))).collect();
+    for port in &more {
+        bench.worker.attach(Box::new(port.clone()), &bench.pool, Role::default()).unwrap();
+    }
+    let mut asked = 0;
+    for round in 1..=4 {
+        bench.worker.round(SECOND_NS + round * 10_000_000);
+        let links: Vec<_> = bench.ports.iter().chain(&more).map(|port| port.script.lock().unwrap().links).collect();
+        let before = std::mem::replace(&mut asked, links.iter().sum());
+        assert_eq!((links.len(), asked - before), (100, 64));
+        assert!(links.iter().all(|links| *links as u64 >= round / 2), "{round}: {links:?}");
+    }
+    drop(more);
+    bench.end();
+}
+
+#[test]
 fn an_interface_that_comes_up_before_its_carrier_is_no_link_yet() {
     let mut bench = following_bench([brings(0), brings(0)], PortLoss::EndsRun);
     bench.ports[1].set(|script| (script.down, script.no_carrier) = (true, true));
