@@ -196,7 +196,10 @@ impl Watch<'_> {
             let before = Moment::sum(&before[part.rings.clone()]);
             match Account::running(part.now.counted) {
                 Ok(account) => {
-                    self.statistics(recorder, &part, &account, None);
+                    // Each is a write of its own, so they wait for packets, or for the end.
+                    if Moment::sum(&moments[part.rings.clone()]).counted != before.counted {
+                        self.statistics(recorder, &part, &account, None);
+                    }
                     self.out(&self.line(&part, &before, account, seconds));
                 }
                 Err(error) => note(&format!("linerate capture: {}: {error}", part.name)),
