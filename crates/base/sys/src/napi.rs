@@ -30,11 +30,12 @@ impl Deferral {
     /// `EPERM` without CAP_NET_ADMIN or where no sysfs may be mounted, `NotFound` on kernels before 5.7, `ResourceBusy` if another process
     /// has set another time.
     pub fn hold(interface: &str, time_us: Option<u64>) -> io::Result<Option<Deferral>> {
-        let deferred = Deferred { interface: interface.into(), namespace: NetNs::current()? };
+        let deferred = NetNs::current().map(|namespace| Deferred { interface: interface.into(), namespace });
         let Some(time_us) = time_us else {
-            let _ = held::restore(&deferred);
+            let _ = deferred.and_then(|deferred| held::restore(&deferred));
             return Ok(None);
         };
+        let deferred = deferred?;
         let wanted = text(EMPTY_ROUNDS, time_us * 1000);
         Ok(Held::hold(deferred, &wanted)?.map(|held| Deferral { _held: held }))
     }

@@ -1,5 +1,6 @@
 //! `linerate doctor`: what on this host costs packets, and the command that changes it.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use super::status;
@@ -23,6 +24,10 @@ pub fn run(args: &Args) -> ExitCode {
 }
 
 fn try_run(args: &Args) -> Result<bool, String> {
+    // A fact that cannot be read would be told as a good one.
+    if !Path::new("/proc/self/stat").exists() {
+        return Err("/proc is not mounted here, which has most of the facts: mount -t proc proc /proc".into());
+    }
     let facts = gather::gather(&args.interfaces);
     let facts = facts.map_err(|error| format!("{error}; `ip link` lists the interfaces"))?;
     let findings = examine(&facts);
