@@ -1,7 +1,11 @@
 //! A batch: the packets that one port call moves.
 #![allow(unsafe_code)]
 
+mod moving;
+
 use std::sync::Arc;
+
+pub use moving::Moving;
 
 use crate::depot::Depot;
 use crate::slot::CHECKSUM_FLAGS;
@@ -370,24 +374,6 @@ impl Batch {
         }
         self.words[self.head] = word;
         self.move_front(other)
-    }
-
-    /// Puts the only slot of `other` before the first one, as the word that `renew` makes for its frame. False, and nothing has happened, if `other`
-    /// has not one slot, is of another region, or no slot was taken out here, whose place is free.
-    ///
-    /// # Safety
-    /// The word that `renew` returns names the frame that it got, and a packet inside it.
-    #[inline(always)]
-    pub(crate) unsafe fn reuse_only(&mut self, other: &mut Batch, renew: impl FnOnce(u32) -> u64) -> bool {
-        let is_one = (other.tail - other.head == 1) & (self.head != 0) & self.times_ns.is_empty();
-        if !is_one || !Arc::ptr_eq(&other.region, &self.region) {
-            return false;
-        }
-        let Some(place) = self.words.get_mut(self.head - 1) else { return false };
-        *place = renew(crate::slot::frame_of(other.words[other.head]));
-        self.head -= 1;
-        (other.head, other.tail) = (0, 0);
-        true
     }
 
     /// Cuts `bytes` bytes (all of them, if there are fewer) off the front of slot `index`.

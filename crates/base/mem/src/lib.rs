@@ -43,7 +43,7 @@ mod slot_ring;
 mod slot_table;
 mod words;
 
-pub use batch::{Batch, Part, Span, Totals};
+pub use batch::{Batch, Moving, Part, Span, Totals};
 pub use copy::copy_bytes;
 pub use four_words::FourWords;
 pub use frags::{FragReader, Scattered};

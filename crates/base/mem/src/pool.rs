@@ -237,6 +237,19 @@ impl Pool {
         unsafe { to.reuse_only(from, |frame| Slot::new_word(frame, offset(frame, COLOURS), len)) }
     }
 
+    /// Puts the frames of `from` behind those of `to`, from the last packet on and as far as there is room, each as a packet of
+    /// [`Pool::packet_len_max`] bytes, as if they had been freed and taken again. The rest stays. Nothing happens if one of the batches is of another
+    /// pool, or `to` keeps times.
+    #[inline]
+    pub fn renew(&self, from: &mut Batch, to: &mut Batch) {
+        if !to.is_of(&self.region) {
+            return;
+        }
+        let len = self.packet_len_max() as u16;
+        // SAFETY: as in `reuse`.
+        unsafe { to.renew_from(from, |frame| Slot::new_word(frame, offset(frame, COLOURS), len)) }
+    }
+
     /// Returns every frame of the batch, which is empty afterwards.
     #[inline]
     pub fn free(&mut self, batch: &mut Batch) {

@@ -473,6 +473,74 @@ fn a_frame_that_is_used_again_has_one_owner_and_all_of_its_room() {
 }
 
 #[test]
+fn frames_of_packets_that_arrived_are_free_as_far_as_there_is_room() {
+    let (mut pool, mut foreign) = (pool(64), pool(4));
+    let (mut free, mut arrived) = (Batch::new(&pool, 8), Batch::new(&pool, 8));
+    let len = pool.packet_len_max();
+    pool.alloc(&mut free, 5, len);
+    pool.alloc(&mut arrived, 5, 60);
+    arrived.adj(4, 14);
+    arrived.set_checksum(4, Checksum::Verified);
+    arrived.set_more(3, true);
+    pool.renew(&mut arrived, &mut free);
+    assert_eq!((free.len(), arrived.len()), (8, 2));
+    for at in 0..8 {
+        let offset = free.region_offset(at) % 2048;
+        assert_eq!((free.packet(at).len(), free.more(at), free.checksum(at)), (len, false, Checksum::Unknown));
+        assert!(offset >= HEADROOM && offset + len <= 2048);
+    }
+    pool.renew(&mut arrived, &mut free);
+    assert_eq!((free.len(), arrived.len()), (8, 2), "there is no room");
+    // Of a batch whose front was taken out, the place is used again.
+    let mut sent = Batch::new(&pool, 8);
+    assert_eq!(free.move_to(&mut sent, 3), 3);
+    pool.renew(&mut arrived, &mut free);
+    assert_eq!((free.len(), arrived.len()), (7, 0));
+    pool.renew(&mut arrived, &mut free);
+    assert_eq!(free.len(), 7, "nothing arrived");
+    let mut stranger = Batch::new(&foreign, 4);
+    foreign.alloc(&mut stranger, 1, 60);
+    pool.renew(&mut stranger, &mut free);
+    foreign.renew(&mut stranger, &mut free);
+    pool.renew(&mut sent, &mut stranger);
+    let mut timed = Batch::with_times(&pool, 8);
+    pool.renew(&mut sent, &mut timed);
+    assert_eq!((stranger.len(), free.len(), sent.len(), timed.len()), (1, 7, 3, 0));
+    // No two packets share a frame.
+    let frames = |batch: &Batch| (0..batch.len()).map(|at| batch.region_offset(at) / 2048).collect::<Vec<_>>();
+    let mut all = [frames(&free), frames(&sent)].concat();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), 10);
+    drop((free, arrived, sent, stranger, timed));
+    assert!(pool.is_whole() && foreign.is_whole());
+}
+
+#[test]
+fn a_slot_that_is_written_on_its_way_moves_when_it_is_finished() {
+    let (mut pool, foreign) = (pool(16), pool(4));
+    let (mut free, mut output) = (Batch::new(&pool, 4), Batch::new(&pool, 2));
+    assert!(free.begin_move(&mut output).is_none(), "there is no slot");
+    pool.alloc(&mut free, 4, 100);
+    free.set_checksum(0, Checksum::Verified);
+    assert!(free.begin_move(&mut output).is_some());
+    assert_eq!((free.len(), output.len()), (4, 0), "it was not finished");
+    for number in 0..2 {
+        let mut slot = free.begin_move(&mut output).unwrap();
+        slot.bytes()[0] = number;
+        // More than the slot has is cut.
+        slot.finish(if number == 0 { 60 } else { 2000 }, Checksum::Partial);
+    }
+    assert!(free.begin_move(&mut output).is_none(), "there is no room");
+    assert!(free.begin_move(&mut Batch::new(&foreign, 4)).is_none(), "it is of another pool");
+    assert!(free.begin_move(&mut Batch::with_times(&pool, 4)).is_none(), "it keeps times");
+    assert_eq!((free.len(), output.len(), output.checksum(0)), (2, 2, Checksum::Partial));
+    assert_eq!([0, 1].map(|at| (output.packet(at)[0], output.packet(at).len())), [(0, 60), (1, 100)]);
+    drop((free, output));
+    assert!(pool.is_whole());
+}
+
+#[test]
 fn slots_leave_a_table_once_in_any_order_and_the_rest_goes_back_with_it() {
     let mut pool = pool(128);
     let (mut batch, mut taken) = (Batch::new(&pool, 64), Batch::new(&pool, 64));

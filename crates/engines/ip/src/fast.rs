@@ -88,6 +88,12 @@ impl<'a> Usual4<'a> {
         self.word(30)
     }
 
+    /// Source address in the upper half, destination address, one of ours, in the lower.
+    #[inline]
+    pub fn addresses(&self) -> u64 {
+        self.headers[26..].first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes))
+    }
+
     /// Source port in the upper half, destination port in the lower.
     #[inline]
     pub fn ports(&self) -> u32 {

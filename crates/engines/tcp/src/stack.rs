@@ -17,7 +17,7 @@ use crate::arrive::{self, Plain};
 use crate::engine::{Engine, IS_TIME_WAIT};
 use crate::segment::Segment;
 use crate::tuple::Tuple;
-use crate::{App, Io, NONE, Seq, StackConfig, StackError};
+use crate::{App, Io, NONE, Seq, StackConfig, StackError, State};
 
 /// Packets of a pass.
 const PASS: usize = 64;
@@ -198,7 +198,7 @@ impl<A: App> Stack<A> {
         let Some(len) = engine.egress.ip.usual4(frame, checksum).filter(|_| !batch.more(0)) else { return false };
         let Some(segment) = Usual4::of(frame, len) else { return false };
         let count = match engine.usual_connection(*last, &segment) {
-            Some(index) if arrive::fast_path(engine, app, index, &plain_of(&segment)) => 1,
+            Some(index) if expected(engine, app, index, &segment) => 1,
             _ => u64::from(of_another(engine, app, last, frame, len, checksum)),
         };
         engine.counters.in_segs += count;
@@ -333,9 +333,24 @@ fn plain(engine: &Engine, frame: &[u8], checksum: Checksum, arrival: &mut Arriva
 fn usual<A: App>(engine: &mut Engine, app: &mut A, arrival: &Arrival, frame: &[u8]) -> bool {
     let Some(segment) = Usual4::of(frame, arrival.end) else { return false };
     match engine.usual_connection(arrival.block, &segment) {
-        Some(index) => arrive::fast_path(engine, app, index, &plain_of(&segment)),
+        Some(index) => expected(engine, app, index, &segment),
         None => false,
     }
+}
+
+/// A usual segment of connection `index`, if it is one that is expected next; else false, and nothing has happened.
+#[inline(always)]
+fn expected<A: App>(engine: &mut Engine, app: &mut A, index: u32, segment: &Usual4<'_>) -> bool {
+    // In other states, no way here takes it.
+    engine.tcbs[index].state == State::Established
+        && (arrive::answer_path(engine, app, index, &plain_of(segment))
+            // A copy, so that the segment need not be in memory where none is made.
+            || expected_otherwise(engine, app, index, &{ *segment }))
+}
+
+#[inline(never)]
+fn expected_otherwise<A: App>(engine: &mut Engine, app: &mut A, index: u32, segment: &Usual4<'_>) -> bool {
+    arrive::fast_path(engine, app, index, &plain_of(segment))
 }
 
 /// Stage 3 of a packet that [`usual`] does not take; how many segments and datagrams are to be counted.

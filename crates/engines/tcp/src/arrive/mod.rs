@@ -12,7 +12,7 @@ mod time_wait;
 
 pub(crate) use brief::brief_path;
 pub(crate) use data::deliver_ready;
-pub(crate) use fast::{Plain, fast_path, fast_segment};
+pub(crate) use fast::{Plain, answer_path, fast_path, fast_segment};
 
 use crate::engine::{Engine, Event, IS_TIME_WAIT};
 use crate::segment::Segment;

@@ -185,18 +185,21 @@ pub(super) fn write_usual(frame: &mut [u8], link: &[u8; 16], tcb: &Tcb, segment:
     if let Some(link_place) = head.first_chunk_mut() {
         *link_place = *link;
     }
+    // Both addresses are one word in the block.
+    let addresses = u64::from(tcb.local) << 32 | u64::from(tcb.remote);
+    if let Some(place) = head[26..].first_chunk_mut() {
+        *place = addresses.to_be_bytes();
+    }
     let mut put = |at: usize, word: u32| {
         if let Some(place) = head[at..].first_chunk_mut() {
             *place = word.to_be_bytes();
         }
     };
     // What the block holds is read where it is written, so that it takes no register meanwhile.
-    let (pseudo, checksum) = sums_v4(tcb.local, tcb.remote, 0, HOP_LIMIT, tcp_len);
+    let (pseudo, checksum) = sums_v4(addresses, 0, HOP_LIMIT, tcp_len);
     put(14, 0x4500_0000 | (20 + tcp_len as u32));
     put(18, DONT_FRAGMENT);
     put(22, u32::from(HOP_LIMIT) << 24 | u32::from(TCP) << 16 | u32::from(checksum));
-    put(26, tcb.local);
-    put(30, tcb.remote);
     put(34, u32::from(tcb.local_port) << 16 | u32::from(tcb.remote_port));
     put(38, seq.0);
     put(42, tcb.rcv_nxt.0);
@@ -258,7 +261,8 @@ fn fill_checksum(tcp: &mut [u8]) {
 #[inline]
 fn words_v4(ends: Ends, segment: &Segment<'_>, tcp_len: usize) -> [u32; 10] {
     let Segment { traffic_class, hop_limit, .. } = *segment;
-    let (pseudo, checksum) = sums_v4(ends.local, ends.remote, traffic_class, hop_limit, tcp_len);
+    let addresses = u64::from(ends.local) << 32 | u64::from(ends.remote);
+    let (pseudo, checksum) = sums_v4(addresses, traffic_class, hop_limit, tcp_len);
     let first = 0x4500_0000 | u32::from(traffic_class) << 16 | (20 + tcp_len as u32);
     let third = u32::from(hop_limit) << 24 | u32::from(TCP) << 16 | u32::from(checksum);
     let [a, b, c, d, e] = fixed_words(ends.ports, segment, pseudo);
@@ -268,8 +272,8 @@ fn words_v4(ends: Ends, segment: &Segment<'_>, tcp_len: usize) -> [u32; 10] {
 /// The sum of the pseudo-header of TCP over IPv4, and the checksum of the IP header. Both have the addresses and the length, so that they differ by what
 /// is the same for all usual segments.
 #[inline(always)]
-fn sums_v4(local: u32, remote: u32, traffic_class: u8, hop_limit: u8, tcp_len: usize) -> (u16, u16) {
-    let pseudo = Sum::new().add_u64(u64::from(local) + u64::from(remote) + u64::from(TCP) + tcp_len as u64).fold();
+fn sums_v4(addresses: u64, traffic_class: u8, hop_limit: u8, tcp_len: usize) -> (u16, u16) {
+    let pseudo = Sum::new().add_u64(addresses).add_u64(u64::from(TCP) + tcp_len as u64).fold();
     let rest = 0x4500 + u32::from(traffic_class) + 20 + DONT_FRAGMENT + (u32::from(hop_limit) << 8);
     let sum = u32::from(pseudo) + u32::from(Sum::new().add_u32(rest).fold());
     (pseudo, !((sum & 0xffff) + (sum >> 16)) as u16)

@@ -16,6 +16,10 @@ use core::net::{IpAddr, Ipv4Addr};
 
 /// Frames that are taken from the pool together.
 const FRAMES: usize = 32;
+/// Free frames at hand at most. Those of packets that arrived are written into next.
+const FRAMES_MAX: usize = 256;
+/// Of so many frames of the pool, one is at hand at most, unless these are fewer than [`FRAMES`]: other ports and shards need the rest.
+const POOL_SHARE: usize = 64;
 /// Room in the output that segments and datagrams leave to the layer below: a neighbour that is never asked, because the output is always full, would
 /// count as one that does not answer.
 const OWN: usize = 16;
@@ -107,7 +111,7 @@ impl Egress {
             ip: Ip::new(below)?,
             udp: Udp::of_shard(config.udp_sockets_max, config.secret, config.ip.shard),
             output: Batch::new(&pool, config.output_packets + OWN),
-            frames: Batch::new(&pool, FRAMES),
+            frames: Batch::new(&pool, (pool.region().frames() as usize / POOL_SHARE).clamp(FRAMES, FRAMES_MAX)),
             partial: config.partial_checksums,
             mtu,
             deadline_ns: Cell::new(None),
@@ -142,6 +146,10 @@ impl Egress {
         let own = &mut self.pool;
         // The frame of a packet that came alone is the next that is written into, without a way through the pool.
         if own.reuse(batch, &mut self.frames) {
+            return;
+        }
+        own.renew(batch, &mut self.frames);
+        if batch.is_empty() {
             return;
         }
         let home = if batch.is_of(own.region()) { own } else { pool };
@@ -193,6 +201,12 @@ impl Egress {
         }
     }
 
+    /// True if [`Egress::confirm`] would change nothing.
+    #[inline(always)]
+    pub(crate) fn is_confirmed(&self, hop: HopId) -> bool {
+        hop == self.selected.confirmed
+    }
+
     #[inline(never)]
     fn confirm_other(&mut self, hop: HopId) {
         self.ip.confirm(hop);
@@ -223,6 +237,20 @@ impl Egress {
     /// Sends a usual segment of a connection over IPv4 to the hop that was selected. [`Egress::can_send`] said true before.
     #[inline(always)]
     pub(crate) fn transmit_usual(&mut self, tcb: &Tcb, segment: &Usual<'_>) {
+        let (link, checksum) = (&self.selected.link, self.checksum());
+        let Some(mut slot) = self.frames.begin_move(&mut self.output) else {
+            // A copy, so that the segment need not be in memory where none is made.
+            return self.transmit_usual_anyhow(tcb, &{ *segment });
+        };
+        let len = header::write_usual(slot.bytes(), link, tcb, segment, self.partial);
+        if len != 0 {
+            slot.finish(len, checksum);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn transmit_usual_anyhow(&mut self, tcb: &Tcb, segment: &Usual<'_>) {
         let (link, checksum) = (&self.selected.link, self.checksum());
         let len = header::write_usual(self.frames.first_mut(), link, tcb, segment, self.partial);
         if len != 0 {

@@ -9,7 +9,7 @@ use linerate_slab::Slab;
 use crate::egress::{Egress, Ends, Options, Segment, Usual};
 use crate::receive::{Receive, ReceiveMemory};
 use crate::segment::{SACKS_MAX, bit};
-use crate::send;
+use crate::send::{self, Last};
 use crate::time::NEVER;
 use crate::{Flags, NONE, Now, Seq, State, Tcb};
 
@@ -89,11 +89,28 @@ impl Engine {
         const OTHER: Flags = Flags(Flags::V6.0 | Flags::ECN.0 | Flags::ECE_OWED.0);
         let Engine { tcbs, send, egress, counters, now, supply, .. } = self;
         let tcb = &mut tcbs[index];
-        let is_usual =
-            tcb.is_synchronized() & tcb.flags.has(Flags::TIMESTAMPS) & !tcb.flags.any(OTHER) & (tcb.recv == NONE);
+        let has_usual_flags = tcb.flags.0 & (OTHER.0 | Flags::TIMESTAMPS.0) == Flags::TIMESTAMPS.0;
+        let is_usual = tcb.is_synchronized() & has_usual_flags & (tcb.recv == NONE);
         if !is_usual || !egress.select(tcb.hop) {
             return false;
         }
+        let Some(Last { seq, data, .. }) = send::next_small(tcb, send, now) else { return self.emit_less_usual(index) };
+        let window = acknowledge(tcb, usual_right_edge(tcb, supply.share));
+        counters.out_segs += 1;
+        let value = now.tick.wrapping_add(tcb.ts_offset);
+        egress.transmit_usual(tcb, &Usual { seq, flags: bit::ACK | bit::PSH, window, value, data });
+        tcb.flags.clear(Flags::TOUCHED);
+        if needs_filing(tcb) {
+            self.file(index);
+        }
+        true
+    }
+
+    /// The rest of [`Engine::emit_usual`], of a connection of which not one small chunk alone is kept.
+    #[inline(never)]
+    fn emit_less_usual(&mut self, index: u32) -> bool {
+        let Engine { tcbs, send, egress, counters, now, supply, .. } = self;
+        let tcb = &mut tcbs[index];
         let (seq, data, bits);
         if send::is_idle(tcb) {
             tcb.flags.clear(Flags::CWND_LIMITED | Flags::TOUCHED);

@@ -243,8 +243,9 @@ impl Engine {
         // As the two lie in the block, so that they are one word.
         let ports = u32::from(tcb.local_port) << 16 | u32::from(tcb.remote_port);
         let ports = ports ^ segment.ports().rotate_left(16);
-        let differences = tcb.remote ^ segment.src() | tcb.local ^ segment.dst() | ports;
-        ((differences == 0) & !tcb.flags.has(Flags::V6)).then_some(index)
+        let addresses = u64::from(tcb.local) << 32 | u64::from(tcb.remote);
+        let is_same = (addresses == segment.addresses().rotate_left(32)) & (ports == 0);
+        (is_same & !tcb.flags.has(Flags::V6)).then_some(index)
     }
 
     /// Finds the connection or TIME-WAIT record of an IPv4 segment.
@@ -295,27 +296,31 @@ impl Engine {
     /// Bytes to send; returns how many were taken.
     #[inline]
     pub(crate) fn write(&mut self, conn: Conn, bytes: &[u8]) -> usize {
-        let Engine { tcbs, send, touched, now, .. } = self;
+        const OTHER: Flags = Flags(Flags::ACK_AT_ONCE.0 | Flags::FIN_QUEUED.0 | Flags::FIN_SENT.0);
+        let Engine { tcbs, send, touched, .. } = self;
         let Some(tcb) = tcbs.get_mut(conn.index) else { return 0 };
-        if tcb.generation != conn.generation || tcb.state == State::Closed {
-            return 0;
-        }
-        // The program answers within the delay after all, so the next acknowledgment waits for its data again.
-        if tcb.flags.has(Flags::ACK_AT_ONCE) && (tcb.ack_due.wrapping_sub(now.tick as u16) as i16) > 0 {
-            tcb.flags.clear(Flags::ACK_AT_ONCE);
-        }
+        let is_other = (tcb.generation != conn.generation) | tcb.flags.any(OTHER);
         // A list that is full is not made longer here: after a call that does not return at once, everything would have to be at hand.
-        if touched.len() == touched.capacity() || !send::takes_usual(tcb, send, bytes.len()) {
-            return self.write_any(conn.index, bytes);
+        if is_other | (touched.len() == touched.capacity()) || !send::takes_small(tcb, send, bytes.len()) {
+            return self.write_to(conn, bytes);
         }
         tcb.touch(conn.index, touched);
-        send::write_usual(tcb, send, bytes);
+        send::write_small(tcb, send, bytes);
         bytes.len()
     }
 
     #[inline(never)]
+    fn write_to(&mut self, conn: Conn, bytes: &[u8]) -> usize {
+        self.index_of(conn).map_or(0, |index| self.write_any(index, bytes))
+    }
+
+    #[inline]
     fn write_any(&mut self, index: u32, bytes: &[u8]) -> usize {
         let tcb = &mut self.tcbs[index];
+        // The program answers within the delay after all, so the next acknowledgment waits for its data again.
+        if tcb.flags.has(Flags::ACK_AT_ONCE) && (tcb.ack_due.wrapping_sub(self.now.tick as u16) as i16) > 0 {
+            tcb.flags.clear(Flags::ACK_AT_ONCE);
+        }
         if tcb.flags.any(Flags::FIN_QUEUED | Flags::FIN_SENT) || bytes.is_empty() {
             return 0;
         }

@@ -13,6 +13,9 @@ pub(super) const LINE: usize = 64;
 /// Bytes of a chunk's header.
 pub(super) const HEADER: usize = 16;
 
+/// Most bytes of data in a chunk of the smallest size.
+pub(super) const SMALL_MAX: usize = LINE - HEADER;
+
 /// The memory of a chunk is one or more of these.
 pub(super) type Line = [u8; LINE];
 
@@ -95,9 +98,9 @@ impl Header {
         line[..4].copy_from_slice(&self.next.to_le_bytes());
         line[4..8].copy_from_slice(&self.seq.0.to_le_bytes());
         line[8..12].copy_from_slice(&self.stamp.to_le_bytes());
-        line[12..14].copy_from_slice(&self.len.to_le_bytes());
-        line[14] = self.marks.0;
-        line[15] = self.transmissions;
+        // In one piece, as it is read where a short way is taken.
+        let lengths = u32::from(self.len) | u32::from(self.marks.0) << 16 | u32::from(self.transmissions) << 24;
+        line[12..16].copy_from_slice(&lengths.to_le_bytes());
     }
 
     /// Changes the link of the chunk that begins with `line`.
@@ -111,6 +114,18 @@ impl Header {
     pub fn write_sent(line: &mut Line, stamp: u32) {
         line[8..12].copy_from_slice(&stamp.to_le_bytes());
         line[15] = 1;
+    }
+
+    /// Length, marks and transmissions of the chunk that begins with `line`, in this order from the lowest bits on.
+    #[inline(always)]
+    pub fn length_word(line: &Line) -> u32 {
+        u32::from_le_bytes([line[12], line[13], line[14], line[15]])
+    }
+
+    /// Stamp of the chunk that begins with `line`.
+    #[inline(always)]
+    pub fn stamp_of(line: &Line) -> u32 {
+        u32::from_le_bytes([line[8], line[9], line[10], line[11]])
     }
 
     /// Sequence numbers that the chunk takes.

@@ -6,7 +6,7 @@
 
 use linerate_slab::{Array, PopulateError, ReserveError, Slab};
 
-use super::chunk::{HEADER, Header, LINE, Line, Marks};
+use super::chunk::{HEADER, Header, LINE, Line, Marks, SMALL_MAX};
 use super::config::SendConfig;
 use super::counters::SendCounters;
 use super::recovery::Recovery;
@@ -20,19 +20,55 @@ const LINE_BITS: u32 = 29;
 /// Most bytes of data in a chunk, and so in a segment: enough for an MTU of 9,000 bytes.
 pub const SEGMENT_MAX: u32 = SIZES[4] * LINE as u32 - HEADER as u32;
 
-/// Most bytes of data in a chunk of the smallest size.
-pub(super) const SMALL_MAX: usize = LINE - HEADER;
-
 /// What all connections of a shard keep to send: chunks, and the state of loss recovery.
 pub struct SendMemory {
     sizes: [Size; 8],
     lines_used: u32,
     lines_max: u32,
-    /// A connection that has fewer bytes than these in flight, and none that wait, takes [`SMALL_MAX`] more.
-    pub(super) small_below: u32,
+    /// A connection of which nothing is kept takes [`SMALL_MAX`] bytes while fewer lines are used.
+    small_below: u32,
+    limits: SmallLimits,
     pub(super) recoveries: Slab<Recovery>,
     pub(super) config: SendConfig,
     pub(super) counters: SendCounters,
+}
+
+/// What a connection of which one small chunk is kept may be like, for the chunk to leave the shortest way.
+#[derive(Clone, Copy)]
+pub(super) struct SmallLimits {
+    /// Longest pause in milliseconds.
+    pub idle_ms: u32,
+    /// Least smoothed round trip, in microseconds, with which the probe time-out is not certain to come before the retransmission time-out.
+    pub srtt_us: u32,
+    /// Longest delay of an acknowledgment, in milliseconds.
+    pub delay_ms: u32,
+}
+
+impl SmallLimits {
+    fn of(config: &SendConfig) -> SmallLimits {
+        let (idle_ms, delay_ms) = (config.rto_min_ms, config.ack_delay_max_ms);
+        // The probe time-out is the delay and a millisecond for each 500 microseconds of the round trip.
+        let most_ms = config.rto_min_ms.min(config.rto_max_ms);
+        let srtt_us = most_ms.checked_sub(delay_ms).map_or(0, |rest| rest.saturating_mul(500).saturating_add(499));
+        SmallLimits { idle_ms, srtt_us, delay_ms }
+    }
+}
+
+/// A chunk of the smallest size that was never sent.
+pub(super) struct UnsentSmall<'a> {
+    /// Header and data.
+    pub bytes: &'a mut Line,
+    /// Bytes of data.
+    pub len: u32,
+}
+
+impl UnsentSmall<'_> {
+    /// Notes the first transmission.
+    #[inline(always)]
+    pub fn note_sent(&mut self, stamp: u32) {
+        self.bytes[8..12].copy_from_slice(&stamp.to_le_bytes());
+        self.bytes[12..16].copy_from_slice(&sent_once(self.len).to_le_bytes());
+    }
 }
 
 /// The chunks of one size.
@@ -57,10 +93,12 @@ impl SendMemory {
         }
         let Ok(sizes) = <[Size; 8]>::try_from(sizes) else { unreachable!("eight sizes were made") };
         let recoveries = Slab::new(config.connections_max)?;
-        let takes_small = config.unsent_max >= SMALL_MAX as u32;
-        let small_below = if takes_small { config.buffer_max.saturating_sub(SMALL_MAX as u32 - 1) } else { 0 };
+        // Half of what is left of the budget is for one connection (`queue::room`).
+        let takes_small = config.unsent_max.min(config.buffer_max) >= SMALL_MAX as u32;
+        let small_below = if takes_small { lines_max.saturating_sub(1) } else { 0 };
+        let limits = SmallLimits::of(&config);
         let counters = SendCounters::default();
-        Ok(SendMemory { sizes, lines_used: 0, lines_max, small_below, recoveries, config, counters })
+        Ok(SendMemory { sizes, lines_used: 0, lines_max, small_below, limits, recoveries, config, counters })
     }
 
     /// Takes memory for so many of the smallest chunks in advance, at most for the budget.
@@ -100,7 +138,12 @@ impl SendMemory {
     /// Asks for the line of the connection's oldest chunk, which an acknowledgment will read. `tcb` is in the cache already.
     #[inline]
     pub fn prefetch(&self, tcb: &Tcb) {
-        self.size(tcb.head).lines.prefetch(line_of(tcb.head));
+        let [smallest, ..] = &self.sizes;
+        if tcb.head < 1 << LINE_BITS {
+            smallest.lines.prefetch(tcb.head);
+        } else {
+            self.size(tcb.head).lines.prefetch(line_of(tcb.head));
+        }
     }
 
     /// Takes the smallest chunk with room for `len` bytes (at most [`SEGMENT_MAX`]), or one with less room if only that fits into the
@@ -118,7 +161,7 @@ impl SendMemory {
     #[inline(always)]
     pub(super) fn has_small(&self) -> bool {
         let [size, ..] = &self.sizes;
-        (size.free != NONE) & (self.lines_max - self.lines_used >= 2)
+        (size.free != NONE) & (self.lines_used < self.small_below)
     }
 
     /// The chunk that [`SendMemory::reuse_small`] writes.
@@ -136,6 +179,34 @@ impl SendMemory {
         size.free = Header::read(line).next;
         self.lines_used += 1;
         write_small(line, seq, bytes, Marks::default());
+    }
+
+    /// Chunk `handle`, if it is of the smallest size, has data and no marks, and was never sent.
+    #[inline(always)]
+    pub(super) fn unsent_small(&mut self, handle: u32) -> Option<(UnsentSmall<'_>, &SmallLimits, &mut SendCounters)> {
+        let [size, ..] = &mut self.sizes;
+        // Handles of other sizes, and of none, are beyond all lines.
+        let bytes = size.lines.get_mut(handle)?;
+        let len = Header::length_word(bytes);
+        (len.wrapping_sub(1) < SMALL_MAX as u32).then_some((
+            UnsentSmall { bytes, len },
+            &self.limits,
+            &mut self.counters,
+        ))
+    }
+
+    /// Gives chunk `handle` back, if it is of the smallest size, has `len` bytes of data and no marks, and was sent once; its stamp.
+    #[inline(always)]
+    pub(super) fn free_small(&mut self, handle: u32, len: u32) -> Option<u32> {
+        let [size, ..] = &mut self.sizes;
+        let line = size.lines.get_mut(handle)?;
+        if Header::length_word(line) != sent_once(len) {
+            return None;
+        }
+        Header::write_next(line, size.free);
+        size.free = handle;
+        self.lines_used -= 1;
+        Some(Header::stamp_of(line))
     }
 
     /// Writes a new chunk of the smallest size; `None` if the bytes do not fit into it, or the budget is used up.
@@ -301,6 +372,12 @@ fn write_small(line: &mut Line, seq: Seq, bytes: &[u8], marks: Marks) {
         [byte] => line[HEADER] = *byte,
         _ => line[HEADER..HEADER + bytes.len()].copy_from_slice(bytes),
     }
+}
+
+/// [`Header::length_word`] of a chunk of `len` bytes without marks that was sent once.
+#[inline(always)]
+const fn sent_once(len: u32) -> u32 {
+    len | 1 << 24
 }
 
 /// The number of the first line of chunk `handle` among those of its size.

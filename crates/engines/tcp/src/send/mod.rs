@@ -23,7 +23,8 @@
 //! congestion.rs         the congestion window
 //! timer.rs              the one deadline
 //! write.rs, output.rs, ack.rs      what the application gives, what leaves, what comes back
-//! usual.rs              the three of them for one small segment at a time
+//! usual.rs              the latter two for one chunk at a time
+//! small.rs              the three of them for one small chunk that is alone
 //! ```
 
 mod ack;
@@ -43,6 +44,7 @@ mod rack;
 mod recovery;
 mod rtt;
 mod scoreboard;
+mod small;
 #[cfg(test)]
 mod tests;
 mod timer;
@@ -159,16 +161,17 @@ pub fn write(tcb: &mut Tcb, memory: &mut SendMemory, bytes: &[u8], now: Now) -> 
     write::write(tcb, memory, bytes, now)
 }
 
-/// True if `write_usual` takes so many bytes: nothing waits to be sent, and they are one small segment, for which there is memory.
+/// True if `write_small` takes so many bytes: nothing of the connection is kept, and they are one small segment, for which there is memory. The
+/// caller has checked that neither `FIN_QUEUED` nor `FIN_SENT` is set.
 #[inline(always)]
-pub fn takes_usual(tcb: &Tcb, memory: &SendMemory, len: usize) -> bool {
-    usual::takes(tcb, memory, len)
+pub fn takes_small(tcb: &Tcb, memory: &SendMemory, len: usize) -> bool {
+    small::takes(tcb, memory, len)
 }
 
-/// As `write`, after `takes_usual` said true.
+/// As `write`, after `takes_small` said true.
 #[inline(always)]
-pub fn write_usual(tcb: &mut Tcb, memory: &mut SendMemory, bytes: &[u8]) {
-    usual::write(tcb, memory, bytes);
+pub fn write_small(tcb: &mut Tcb, memory: &mut SendMemory, bytes: &[u8]) {
+    small::write(tcb, memory, bytes);
 }
 
 /// True if a write was cut short, and there is room again because bytes were sent: `sendable` is due, and `SEND_BLOCKED` is cleared.
@@ -214,6 +217,18 @@ pub fn next_segment<'a>(tcb: &mut Tcb, memory: &'a mut SendMemory, now: Now) -> 
 #[inline(always)]
 pub fn on_usual_ack(tcb: &mut Tcb, memory: &mut SendMemory, ack: Seq, seq: Seq, wnd: u32, now: &Now) -> Option<bool> {
     usual::on_ack(tcb, memory, ack, seq, wnd, now)
+}
+
+/// As `on_usual_ack`, if the chunk is small and no more is kept, and neither `SEND_BLOCKED` nor `CWND_LIMITED` is set: `sendable` is not due then.
+#[inline(always)]
+pub fn on_small_ack(tcb: &mut Tcb, memory: &mut SendMemory, ack: Seq, seq: Seq, wnd: u32, now: &Now) -> bool {
+    small::on_ack(tcb, memory, ack, seq, wnd, now)
+}
+
+/// As `next_usual`, if only one small chunk is kept.
+#[inline(always)]
+pub fn next_small<'a>(tcb: &mut Tcb, memory: &'a mut SendMemory, now: &Now) -> Option<Last<'a>> {
+    small::next_segment(tcb, memory, now)
 }
 
 /// As `next_segment` of a connection with timestamps, if only one chunk waits, and it may leave as it is. `None` says nothing.

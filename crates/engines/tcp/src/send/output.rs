@@ -152,7 +152,7 @@ fn begin_again(tcb: &mut Tcb, memory: &mut SendMemory, now: Now) {
 }
 
 /// `Tcb::sent_at` counts in units of 16 ms, which wrap after 17 minutes: a longer pause may look short, and then costs a burst.
-const COARSE_SHIFT: u32 = 4;
+pub(super) const COARSE_SHIFT: u32 = 4;
 
 #[inline]
 pub(super) fn coarse(now: Now) -> u16 {

@@ -9,19 +9,25 @@ const RTT_MAX_US: u32 = 120_000_000;
 /// Takes a measured round trip in microseconds into the smoothed ones (RFC 6298 section 2: alpha is 1/8, beta 1/4).
 #[inline(always)]
 pub(super) fn sample(tcb: &mut Tcb, rtt_us: u32) {
-    let rtt = if rtt_us.wrapping_sub(1) < RTT_MAX_US { rtt_us } else { believable(rtt_us) };
     if tcb.srtt_us == 0 {
-        tcb.srtt_us = rtt;
-        tcb.rttvar_us = rtt / 2;
+        tcb.srtt_us = believable(rtt_us);
+        tcb.rttvar_us = tcb.srtt_us / 2;
         return;
     }
+    smooth(tcb, rtt_us);
+}
+
+/// As [`sample`], of a connection of which a round trip was measured before.
+#[inline(always)]
+pub(super) fn smooth(tcb: &mut Tcb, rtt_us: u32) {
+    let rtt = believable(rtt_us);
     let error = rtt.abs_diff(tcb.srtt_us);
     tcb.rttvar_us = tcb.rttvar_us - tcb.rttvar_us / 4 + error / 4;
     // What the divisions cut off does not pull a short round trip to nothing: an eighth of it, rounded down, is always less than itself.
     tcb.srtt_us = tcb.srtt_us - tcb.srtt_us / 8 + rtt / 8;
 }
 
-#[cold]
+#[inline(always)]
 fn believable(rtt_us: u32) -> u32 {
     rtt_us.clamp(1, RTT_MAX_US)
 }

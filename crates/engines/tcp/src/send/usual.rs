@@ -2,7 +2,7 @@
 //! Each function here says that it does not apply, and has changed nothing then, or comes to the same as the general one.
 
 use super::chunk::{HEADER, Header, Marks};
-use super::memory::{SEGMENT_MAX, SMALL_MAX, SendMemory};
+use super::memory::{SEGMENT_MAX, SendMemory};
 use super::{Ack, AckOutcome, ack, congestion, output, queue, rtt};
 use crate::time::NEVER;
 use crate::{Flags, NONE, Now, Seq, Tcb};
@@ -142,28 +142,4 @@ pub(super) fn next_syn(tcb: &mut Tcb, memory: &mut SendMemory, now: Now) -> Opti
     output::count_sent(tcb, &mut memory.counters, handle, &header, &now);
     output::arm_sent(tcb, &memory.config, now.us, queue::payload_max(tcb), &now);
     Some(header.seq)
-}
-
-/// True if [`write`] takes so many bytes: nothing waits to be sent, and they are one small segment, for which there is a chunk.
-#[inline(always)]
-pub(super) fn takes(tcb: &Tcb, memory: &SendMemory, len: usize) -> bool {
-    let is_alone = (tcb.queued == tcb.in_flight()) & !tcb.flags.any(Flags::FIN_QUEUED | Flags::FIN_SENT);
-    // Every small chunk is one segment then, also beside timestamps, and there is room for it (`queue::room`).
-    let is_one_segment = (len.wrapping_sub(1) < SMALL_MAX) & (tcb.mss >= SMALL_MAX as u16 + 12);
-    let has_room = (tcb.queued < memory.small_below) & memory.has_small();
-    is_alone & is_one_segment & has_room & tcb.is_synchronized()
-}
-
-/// Takes bytes to be sent, after [`takes`] said true.
-#[inline(always)]
-pub(super) fn write(tcb: &mut Tcb, memory: &mut SendMemory, bytes: &[u8]) {
-    let (seq, handle) = (tcb.snd_una + tcb.queued, memory.next_small());
-    if tcb.head == NONE {
-        tcb.head = handle;
-    } else {
-        memory.link(tcb.tail, handle);
-    }
-    tcb.tail = handle;
-    tcb.queued += bytes.len() as u32;
-    memory.reuse_small(seq, bytes);
 }

@@ -6,4 +6,5 @@ mod path;
 mod random;
 mod receiver;
 mod recovery;
+mod small;
 mod windows;
