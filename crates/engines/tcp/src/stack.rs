@@ -208,7 +208,8 @@ impl<A: App> Stack<A> {
         true
     }
 
-    /// All stages of all packets, in as many passes as it takes.
+    /// All stages of all packets, in as many passes as it takes. It is no part of the way of a segment that came alone, whose registers it needs.
+    #[inline(never)]
     fn passes(&mut self, batch: &Batch) {
         let (mut from, has_frags) = (0, batch.has_frags());
         while from < batch.len() {
