@@ -74,8 +74,7 @@ impl Host {
         let mut answered = 0;
         for index in 0..batch.len() {
             let (frame, checksum) = (batch.packet(index), batch.checksum(index));
-            let datagram = ip.fast4(frame, checksum).and_then(|fast| udp.receive4(&fast, frame, checksum));
-            let Some(datagram) = datagram else {
+            let Some(datagram) = udp.receive_usual4(ip, frame, checksum) else {
                 ip.receive(frame, checksum, 1, out, pool);
                 continue;
             };

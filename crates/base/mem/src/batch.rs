@@ -295,6 +295,34 @@ impl Batch {
         self.tail += 1;
     }
 
+    /// True if there is a place behind the last slot; slots are moved to the front if they have to be.
+    #[inline]
+    pub(crate) fn has_place(&mut self) -> bool {
+        self.tail < self.words.len() || self.make_place()
+    }
+
+    #[cold]
+    fn make_place(&mut self) -> bool {
+        let has_room = self.room() > 0;
+        self.compact();
+        has_room
+    }
+
+    /// Appends the slot of a word, without a time, in the place that [`Batch::has_place`] found, and returns its bytes. Panics when there is none.
+    ///
+    /// # Safety
+    /// As for `push_word`.
+    #[inline(always)]
+    pub(crate) unsafe fn push_in_place(&mut self, word: u64) -> &mut [u8] {
+        self.words[self.tail] = word;
+        if let Some(timestamp) = self.times_ns.get_mut(self.tail) {
+            *timestamp = 0;
+        }
+        self.tail += 1;
+        // SAFETY: as in `packet_mut`.
+        unsafe { self.region.packet_mut(word) }
+    }
+
     /// Moves the first `count` slots to the end of `other`, as far as it has room, and returns how many.
     #[inline]
     pub fn move_to(&mut self, other: &mut Batch, count: usize) -> usize {

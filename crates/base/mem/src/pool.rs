@@ -189,28 +189,20 @@ impl Pool {
         wanted
     }
 
-    /// Appends one packet of `len` bytes (at most [`Pool::packet_len_max`]) that `write` makes in as many bytes of whatever contents; false if
-    /// there is no free frame, or no room. Short packets begin in more different lines than those of [`Pool::fill`], as with [`Pool::alloc`].
-    #[inline]
-    pub fn fill_one(
-        &mut self,
-        batch: &mut Batch,
-        len: usize,
-        checksum: Checksum,
-        write: impl FnOnce(&mut [u8]),
-    ) -> bool {
+    /// Appends one packet of `len` bytes (at most [`Pool::packet_len_max`]), whose checksum is known so, and returns its bytes to be written: they
+    /// are as the last owner left them. `None` if there is no free frame, or no room. Packets begin in as many different lines as those of
+    /// [`Pool::alloc`].
+    #[inline(always)]
+    pub fn alloc_one<'a>(&mut self, batch: &'a mut Batch, len: usize, checksum: Checksum) -> Option<&'a mut [u8]> {
         batch.check_region(&self.region);
-        if batch.room() == 0 || len > self.packet_len_max() || (self.loaded.is_empty() && !self.reload()) {
-            return false;
+        if !batch.has_place() || len > self.packet_len_max() || (self.loaded.is_empty() && !self.reload()) {
+            return None;
         }
-        let Some(frame) = self.loaded.pop() else { return false };
+        let frame = self.loaded.pop()?;
         let colours = colours(self.region.frame_size() - len);
         let word = Slot::new_word(frame, offset(frame, colours), len as u16) | checksum.flags();
-        // SAFETY: as in `alloc`: the frame has just left the free ones, and `colours` keeps offset + len inside it.
-        write(unsafe { self.region.packet_mut(word) });
-        // SAFETY: as above, so that the slot is the only owner of its frame.
-        unsafe { batch.push_word(word, 0) };
-        true
+        // SAFETY: as in `alloc`: the frame has just left the free ones, `colours` keeps offset + len inside it, and the word is its only owner.
+        Some(unsafe { batch.push_in_place(word) })
     }
 
     /// Takes one free frame, as a slot that spans `len` bytes after the headroom.
@@ -382,6 +374,9 @@ const LINE: usize = 64;
 /// Colours, a power of two, for packets behind which `room` bytes are left.
 #[inline]
 fn colours(room: usize) -> u16 {
+    if room >= (usize::from(COLOURS_MAX) - 1) * LINE {
+        return COLOURS_MAX;
+    }
     let lines = (room / LINE + 1).min(usize::from(COLOURS_MAX));
     1 << lines.ilog2()
 }

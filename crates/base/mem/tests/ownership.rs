@@ -153,15 +153,13 @@ fn packets_that_are_written_one_by_one_do_not_overlap() {
     let lens = [0, 1, 43, 60, 64, 500, 1514, len_max];
     let len = |number: usize| lens[number % lens.len()];
     for number in 0..100 {
-        let write = |bytes: &mut [u8]| {
-            assert_eq!(bytes.len(), len(number));
-            bytes.fill(number as u8);
-        };
-        assert!(!pool.fill_one(&mut batch, len_max + 1, Checksum::Unknown, |_| unreachable!("it is too long")));
-        assert!(pool.fill_one(&mut batch, len(number), Checksum::Partial, write));
+        assert!(pool.alloc_one(&mut batch, len_max + 1, Checksum::Unknown).is_none(), "it is too long");
+        let bytes = pool.alloc_one(&mut batch, len(number), Checksum::Partial).unwrap();
+        assert_eq!(bytes.len(), len(number));
+        bytes.fill(number as u8);
         batch.set_time_ns(number, 7);
     }
-    assert!(!pool.fill_one(&mut batch, 60, Checksum::Unknown, |_| unreachable!("no frame is free")));
+    assert!(pool.alloc_one(&mut batch, 60, Checksum::Unknown).is_none(), "no frame is free");
     let mut offsets = std::collections::HashSet::new();
     for number in 0..100 {
         assert_eq!(batch.packet(number), vec![number as u8; len(number)]);
@@ -173,12 +171,15 @@ fn packets_that_are_written_one_by_one_do_not_overlap() {
     // Short packets begin in more lines than long ones can.
     assert!(offsets.len() > 8, "{offsets:?}");
     pool.free_front(&mut batch, 1);
-    assert!(pool.fill_one(&mut batch, 4, Checksum::Unknown, |bytes| bytes.fill(1)));
+    // The place of the packet that left the front is behind the others.
+    pool.alloc_one(&mut batch, 4, Checksum::Unknown).unwrap().fill(1);
+    assert!((0..99).all(|number| batch.packet(number) == vec![number as u8 + 1; len(number + 1)]));
+    assert_eq!(batch.packet(99), [1; 4]);
     assert_eq!(batch.time_ns(99), Some(0), "the packet has no time of another one");
     let mut full = Batch::new(&pool, 1);
     pool.free_front(&mut batch, 2);
-    assert!(pool.fill_one(&mut full, 4, Checksum::Unknown, |_| {}));
-    assert!(!pool.fill_one(&mut full, 4, Checksum::Unknown, |_| unreachable!("there is no room")));
+    assert!(pool.alloc_one(&mut full, 4, Checksum::Unknown).is_some());
+    assert!(pool.alloc_one(&mut full, 4, Checksum::Unknown).is_none(), "there is no room");
     drop((batch, full));
     assert!(pool.is_whole());
 }

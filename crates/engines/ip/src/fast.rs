@@ -1,11 +1,14 @@
 //! The fast path in: a plain TCP segment or UDP datagram for one of our addresses is recognised by a few compares. Everything else takes
 //! the general path, which says why it is not plain.
 
+mod datagram;
+
 use linerate_mem::Checksum;
 use linerate_wire::{EtherType, Protocol, Sum, ethernet, vlan};
 
 use crate::address::{Addresses, Run, contains4, contains6};
 use crate::link::Link;
+pub(crate) use datagram::UsualDatagram4;
 
 /// A plain TCP segment or UDP datagram over IPv4, without options or fragments, for one of our addresses. The checksum of the IP header is
 /// right, that of the transport was not looked at.
@@ -200,6 +203,9 @@ pub struct FastPath {
     vlan: Option<u16>,
     in_use4: Vec<Run<u32>>,
     in_use6: Vec<Run<u128>>,
+    /// The first broadcast address; 0 if there is none.
+    first_broadcast4: u32,
+    /// The others.
     broadcast4: Vec<u32>,
 }
 
@@ -214,7 +220,8 @@ impl FastPath {
             vlan: link.vlan,
             in_use4: addresses.in_use4.clone(),
             in_use6: addresses.in_use6.clone(),
-            broadcast4: addresses.broadcast4.clone(),
+            first_broadcast4: addresses.broadcast4.first().copied().unwrap_or(0),
+            broadcast4: addresses.broadcast4.get(1..).unwrap_or(&[]).to_vec(),
         }
     }
 
@@ -268,38 +275,9 @@ impl FastPath {
         address.wrapping_sub(self.first4.first) <= self.first4.behind || contains4(&self.in_use4, address)
     }
 
-    /// As [`crate::Ip::fast4`], of a datagram without a VLAN tag whose IP header has been verified: most of the fields are compared at once.
-    #[inline]
-    fn datagram4(&self, frame: &[u8], checksum: Checksum) -> Option<Fast4> {
-        const HEADERS_LEN: usize = 42;
-        let head = frame.first_chunk::<HEADERS_LEN>()?;
-        let word = |at: usize| head[at..].first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
-        // Destination MAC address and the group bit of the source; EtherType, version and header length; fragment and protocol.
-        let differences = (word(0) ^ self.mac << 16) & 0xffff_ffff_ffff_0100
-            | (word(12) ^ 0x0800_4500_0000_0000) & 0xffff_ff00_0000_0000
-            | (word(16) ^ u64::from(Protocol::UDP.0)) & 0x0000_0000_3fff_00ff;
-        let addresses = word(26);
-        let (src, dst) = ((addresses >> 32) as u32, addresses as u32);
-        let end = ethernet::HEADER_LEN + usize::from((word(12) >> 16) as u16);
-        let fits = (end >= HEADERS_LEN) & (end <= frame.len()) & (frame.len() <= usize::from(u16::MAX));
-        if (differences != 0) | !fits | self.vlan.is_some() | (checksum == Checksum::Unknown) {
-            return None;
-        }
-        if !contains4(&self.in_use4, dst) || !self.may_send4(src) {
-            return None;
-        }
-        Some(Fast4 { src, dst, offset: 34, end: end as u16, protocol: Protocol::UDP, tos: head[15], ttl: head[22] })
-    }
-
     /// See [`crate::Ip::fast4`].
     #[inline]
     pub fn fast4(&self, frame: &[u8], checksum: Checksum) -> Option<Fast4> {
-        // Where the protocol stands without a VLAN tag.
-        if frame.get(23) == Some(&Protocol::UDP.0)
-            && let Some(fast) = self.datagram4(frame, checksum)
-        {
-            return Some(fast);
-        }
         let (kind, packet, offset) = self.network(frame)?;
         let header = packet.first_chunk::<20>()?;
         // Version 4, no options, no fragment.
@@ -339,7 +317,8 @@ impl FastPath {
         let first = src >> 24;
         (first.wrapping_sub(1) < 223) & (first != 127)
             && !contains4(&self.in_use4, src)
-            && !self.broadcast4.contains(&src)
+            && src != self.first_broadcast4
+            && (self.broadcast4.is_empty() || !self.broadcast4.contains(&src))
     }
 
     /// See [`crate::Ip::fast6`].

@@ -19,6 +19,12 @@ impl LinkHeader {
         if self.len == ethernet::HEADER_LEN as u8 { &self.bytes[..ethernet::HEADER_LEN] } else { &self.bytes }
     }
 
+    /// The bytes of a header without a VLAN tag.
+    #[inline]
+    pub fn untagged(&self) -> Option<&[u8; ethernet::HEADER_LEN]> {
+        if self.len == ethernet::HEADER_LEN as u8 { self.bytes.first_chunk() } else { None }
+    }
+
     /// Number of bytes: 14 or 18.
     #[inline]
     pub fn len(&self) -> usize {

@@ -83,6 +83,12 @@ impl PathMtus {
         self.paths.get(&dst).map_or(link, |path| path.mtu)
     }
 
+    /// True if IPv4 packets of `len` bytes pass to every destination, as far as is known.
+    #[inline]
+    pub fn passes4(&self, len: usize) -> bool {
+        len <= usize::from(self.link4) && self.paths.is_empty()
+    }
+
     /// A packet to `dst` was longer than `mtu`; returns the MTU from now on.
     pub fn too_big(&mut self, dst: IpAddr, mtu: u16, now_ns: u64) -> u16 {
         let mtu = mtu.max(min(dst));
@@ -171,6 +177,7 @@ impl PathMtus {
         }
     }
 
+    #[inline]
     fn link(&self, dst: IpAddr) -> u16 {
         if dst.is_ipv4() { self.link4 } else { self.link6 }
     }

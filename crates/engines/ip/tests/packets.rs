@@ -4,7 +4,7 @@ use super::support;
 
 use std::net::SocketAddr;
 
-use linerate_ip::{DropReason, ErrorKind, ErrorOut, Event, Inbound, IpConfig, Original, Redirects, Usual4};
+use linerate_ip::{DropReason, ErrorKind, ErrorOut, Event, Inbound, IpConfig, Original, Output, Redirects, Usual4};
 use linerate_mem::Checksum;
 use linerate_wire::{EtherType, Parsed, Protocol, Stack, Sum, ethernet, icmpv4, icmpv6, ipv4, ipv6, tcp, udp};
 use support::*;
@@ -124,35 +124,128 @@ fn usual_segments_are_recognised_and_changed_ones_only_if_they_are_plain() {
     }
 }
 
-/// A datagram whose checksums somebody else has looked at is recognised by compares of many bytes at once, and comes to the same as one whose
-/// header is summed: for every bit that differs, and for every length.
+/// A usual datagram is recognised by compares of many bytes at once, and comes to the same as by the ways of all others: for every bit that
+/// differs, for every length, with checksums that are right or were verified, and for sockets of every kind.
 #[test]
-fn verified_datagrams_are_recognised_as_others_are() {
-    let a = Host::quiet(config(1, NET));
-    let frame = frame4(2, 1, header4(), datagram, 60);
-    let both = |frame: &[u8]| {
-        let mut sealed = frame.to_vec();
-        if let Some(header) = sealed.get_mut(14..34) {
-            header[10..12].fill(0);
-            let sum = Sum::new().add_slice(header).finish();
-            header[10..12].copy_from_slice(&sum.to_be_bytes());
+fn usual_datagrams_come_to_the_same_as_by_the_other_ways() {
+    let mut frame = frame4(2, 1, header4(), datagram, 61);
+    // The port that sockets here are bound to.
+    frame[34..38].copy_from_slice(&[0, 9, 0, 7]);
+    for kind in ["all", "one", "connected", "of many", "none"] {
+        let mut a = Host::quiet(config(1, NET));
+        match kind {
+            "all" => _ = a.bind("0.0.0.0:7"),
+            "one" => _ = a.bind("10.0.0.1:7"),
+            "connected" => _ = a.connect("10.0.0.1:7", "10.0.0.2:9"),
+            "of many" => {
+                a.bind("[::]:7");
+                a.bind("0.0.0.0:7");
+                a.connect("10.0.0.1:7", "10.0.0.2:9");
+            }
+            _ => _ = a.bind("0.0.0.0:8"),
         }
-        let verified = a.ip.fast4(&sealed, Checksum::Verified);
-        assert_eq!(verified, a.ip.fast4(&sealed, Checksum::Unknown), "{sealed:x?}");
-        verified
-    };
-    let fast = both(&frame).unwrap();
-    assert_eq!((fast.protocol, fast.offset, fast.end), (Protocol::UDP, 34, frame.len() as u16));
-    let mut recognised = 0;
-    for bit in 0..8 * frame.len() {
-        let mut other = frame.clone();
-        other[bit / 8] ^= 1 << (bit % 8);
-        recognised += usize::from(both(&other).is_some());
+        let mut taken = 0;
+        let mut both = |frame: &[u8], checksum: Checksum| {
+            let before = *a.udp.counters();
+            let usual = a.udp.receive_usual4(&a.ip, frame, checksum);
+            let counters = *a.udp.counters();
+            assert_eq!(counters.delivered, before.delivered + u64::from(usual.is_some()));
+            assert_eq!((counters.malformed, counters.no_port), (before.malformed, before.no_port));
+            let Some(fast) = a.ip.fast4(frame, checksum) else {
+                // Nobody but a connected socket may leave the source address unread, which is then its own.
+                assert_eq!(usual, None, "{kind} {checksum:?} {frame:x?}");
+                return;
+            };
+            let other = a.udp.receive4(&fast, frame, checksum);
+            // Bytes behind the datagram in its packet are left to the other way.
+            let has_more = (frame[16], u16::from(frame[17])) != (frame[38], u16::from(frame[39]) + 20);
+            assert!(
+                usual == other || usual.is_none() && has_more,
+                "{kind} {checksum:?} {usual:?} {other:?} {frame:x?}"
+            );
+            taken += usize::from(usual.is_some());
+        };
+        let sealed = |mut frame: Vec<u8>| {
+            if frame.len() >= 42 {
+                frame[24..26].fill(0);
+                let sum = Sum::new().add_slice(&frame[14..34]).finish();
+                frame[24..26].copy_from_slice(&sum.to_be_bytes());
+                frame[40..42].fill(0);
+                let pseudo = Sum::new().add_slice(&frame[26..34]).add_u16(17).add_u16((frame.len() - 34) as u16);
+                let sum = pseudo.add_slice(&frame[34..]).finish_udp();
+                frame[40..42].copy_from_slice(&sum.to_be_bytes());
+            }
+            frame
+        };
+        for checksum in [Checksum::Unknown, Checksum::Verified, Checksum::Partial] {
+            both(&sealed(frame.clone()), checksum);
+            for bit in 0..8 * frame.len() {
+                let changed = |mut frame: Vec<u8>| {
+                    frame[bit / 8] ^= 1 << (bit % 8);
+                    frame
+                };
+                both(&changed(sealed(frame.clone())), checksum);
+                both(&sealed(changed(frame.clone())), checksum);
+            }
+            for len in 0..frame.len() {
+                both(&frame[..len], checksum);
+            }
+            // No checksum, and bytes behind the packet.
+            let mut bare = sealed(frame.clone());
+            bare[40..42].fill(0);
+            both(&bare, checksum);
+            both(&[&bare[..], &[0; 5]].concat(), checksum);
+        }
+        assert_eq!(taken > 500, kind != "none", "{kind}: {taken}");
     }
-    assert!((100..8 * frame.len() - 100).contains(&recognised), "{recognised}");
-    for len in 0..frame.len() {
-        assert_eq!(both(&frame[..len]), None);
+}
+
+/// What a socket sends is what the builder of packets makes of the same header and data, for every length; a partial checksum is the sum of the
+/// pseudo-header.
+#[test]
+fn datagrams_that_are_sent_have_the_headers_that_others_would_write() {
+    let [mut a, mut b] = [Host::quiet(config(1, NET)), Host::quiet(config(2, &["10.0.0.2/24"]))];
+    let (bound, connected) = (a.bind("0.0.0.0:65535"), a.connect("10.0.0.1:999", "10.0.0.2:7"));
+    a.send(bound, "10.0.0.2:7", b"who is it?").unwrap();
+    exchange(&mut a, &mut b);
+    for (socket, port) in [(bound, 65_535), (connected, 999)] {
+        for len in (0..300).chain([1471, 1472]) {
+            let data: Vec<u8> = (0..len).map(|at| (at * 7 + len) as u8).collect();
+            for trusted in [false, true] {
+                let mut out = Output { now_ns: a.now_ns, batch: &mut a.out, pool: &mut a.pool };
+                let to = (socket == bound).then(|| "10.0.0.2:7".parse().unwrap());
+                // An answer leaves from the address that its question came to.
+                let from = (socket == bound).then(|| ip("10.0.0.1"));
+                a.udp.send(socket, from, to, &data, trusted, &mut a.ip, &mut out).unwrap();
+                if len == 0 && !trusted {
+                    // The first one prepares the headers.
+                    a.sent();
+                    let mut out = Output { now_ns: a.now_ns, batch: &mut a.out, pool: &mut a.pool };
+                    a.udp.send(socket, from, to, &data, trusted, &mut a.ip, &mut out).unwrap();
+                }
+                assert_eq!(a.out.len(), 1, "{port} {len} {trusted}");
+                let known = if trusted { Checksum::Partial } else { Checksum::Unknown };
+                assert_eq!((a.out.len(), a.out.checksum(0)), (1, known));
+                let frame = a.out.packet(0).to_vec();
+                a.pool.free(&mut a.out);
+                let header = ipv4::Header {
+                    dont_fragment: true,
+                    src: v4("10.0.0.1"),
+                    dst: v4("10.0.0.2"),
+                    ..Default::default()
+                };
+                let udp = udp::Header { src_port: port, dst_port: 7, ..Default::default() };
+                let mut expected = frame4(1, 2, header, |stack| stack.with(udp), 42 + len);
+                expected[42..].copy_from_slice(&data);
+                let pseudo = Sum::new().add_slice(&expected[26..34]).add_u16(17).add_u16(8 + len as u16);
+                expected[40..42].fill(0);
+                let sum = if trusted { pseudo.fold() } else { pseudo.add_slice(&expected[34..]).finish_udp() };
+                expected[40..42].copy_from_slice(&sum.to_be_bytes());
+                assert_eq!(frame, expected, "{len} {trusted}");
+            }
+        }
     }
+    assert_eq!(a.udp.counters().sent, 1 + 2 * (2 * 302 + 1));
 }
 
 #[test]

@@ -56,6 +56,8 @@ enum Kind {
     Tcp4,
     /// A plain TCP segment over IPv6.
     Tcp6,
+    /// Probably a usual datagram over IPv4.
+    Datagram4,
     /// A plain datagram over IPv4.
     Udp4,
     /// A plain datagram over IPv6.
@@ -206,12 +208,18 @@ impl<A: App> Stack<A> {
         true
     }
 
-    /// All stages of all packets, in as many passes as it takes.
+    /// All stages of all packets, in as many passes as it takes. It is no part of the way of a segment that came alone, whose registers it needs.
+    #[inline(never)]
     fn passes(&mut self, batch: &Batch) {
         let (mut from, has_frags) = (0, batch.has_frags());
         while from < batch.len() {
+            if !has_frags && self.engine.egress.ip.may_be_datagram4(batch.packet(from)) {
+                from += arrive::datagram::usual4_run(&mut self.engine, &mut self.app, batch, from);
+            }
             let count = (batch.len() - from).min(self.engine.config.batch);
-            self.pass(batch, from, count, has_frags);
+            if count > 0 {
+                self.pass(batch, from, count, has_frags);
+            }
             from += count;
         }
     }
@@ -239,8 +247,8 @@ impl<A: App> Stack<A> {
         for (at, (arrival, frame)) in arrivals.iter().zip(batch.iter().skip(from)).enumerate() {
             if arrival.kind == Kind::Usual4 && usual(engine, app, arrival, frame) {
                 tcp_count += 1;
-            } else if arrival.kind == Kind::Udp4 {
-                udp(engine, app, arrival, frame);
+            } else if arrival.kind == Kind::Datagram4 && arrive::datagram::usual4(engine, app, frame, arrival.checksum)
+            {
                 udp_count += 1;
             } else {
                 let (tcp, udp) = less_usual_kind(engine, app, arrival, frame, batch.checksum(from + at));
@@ -281,6 +289,10 @@ fn recognize(engine: &Engine, frame: &[u8], checksum: Checksum, arrival: &mut Ar
             engine.prefetch_bucket(arrival.hash);
         }
         (arrival.kind, arrival.end, arrival.block) = (Kind::Usual4, len, NONE);
+        return;
+    }
+    if engine.egress.ip.may_be_datagram4(frame) {
+        (arrival.kind, arrival.checksum, arrival.block) = (Kind::Datagram4, checksum, NONE);
         return;
     }
     plain(engine, frame, checksum, arrival);
@@ -367,6 +379,11 @@ fn less_usual_kind<A: App>(
         Kind::Tcp4 | Kind::Tcp6 => {
             tcp(engine, app, arrival, frame);
             return (1, 0);
+        }
+        Kind::Datagram4 => {
+            let mut plainer = Arrival::default();
+            plain(engine, frame, checksum, &mut plainer);
+            return less_usual_kind(engine, app, &plainer, frame, checksum);
         }
         Kind::Udp4 | Kind::Udp6 => {
             udp(engine, app, arrival, frame);

@@ -3,7 +3,7 @@
 use super::common;
 
 use common::{A, B, B6, Pair, address};
-use linerate_tcp::ErrorKind;
+use linerate_tcp::{ConnectOptions, ErrorKind};
 
 #[test]
 fn datagrams_reach_sockets_and_come_back() {
@@ -24,6 +24,42 @@ fn datagrams_reach_sockets_and_come_back() {
         assert_eq!(lengths(&pair.a.app().datagrams, client), [1, 100, 1400, 4000], "{remote}");
         pair.assert_clean();
     }
+}
+
+/// Usual datagrams stand in one batch between others: fragments, a datagram for nobody, a segment.
+#[test]
+fn datagrams_of_one_batch_keep_their_order_and_all_are_counted() {
+    let mut pair = Pair::new();
+    let to = address(B, 7);
+    let server = pair.b.with(pair.now_ns, |_, io| io.udp_open(Some(to), None)).unwrap();
+    let client = pair.a.with(pair.now_ns, |_, io| io.udp_open(None, Some(to))).unwrap();
+    let nobody = pair.a.with(pair.now_ns, |_, io| io.udp_open(None, Some(address(B, 9)))).unwrap();
+    // The neighbours get to know each other.
+    pair.a.with(pair.now_ns, |_, io| io.udp_send(client, None, None, &[7; 9])).unwrap();
+    pair.settle();
+    let before = pair.b.with(pair.now_ns, |_, io| (io.udp_counters(), io.ip().counters()));
+    let lengths = [1, 2, 4000, 3, 1400, 0, 4001, 4];
+    pair.a.with(pair.now_ns, |_, io| {
+        for (at, length) in lengths.into_iter().enumerate() {
+            io.udp_send(client, None, None, &vec![7; length]).unwrap();
+            match at {
+                3 => io.udp_send(nobody, None, None, b"anybody?").unwrap(),
+                4 => _ = io.connect(ConnectOptions::new(address(B, 80))).unwrap(),
+                _ => {}
+            }
+        }
+    });
+    pair.settle();
+    let arrived: Vec<usize> = pair.b.app().datagrams.iter().skip(1).map(|(_, len)| *len).collect();
+    assert_eq!(arrived, lengths);
+    assert!(pair.b.app().datagrams.iter().all(|(socket, _)| *socket == server));
+    let after = pair.b.with(pair.now_ns, |_, io| (io.udp_counters(), io.ip().counters()));
+    assert_eq!(after.0.delivered - before.0.delivered, lengths.len() as u64);
+    assert_eq!((after.0.no_port - before.0.no_port, after.0.malformed), (1, 0));
+    // Datagrams, with the one for nobody; frames, with those of fragments.
+    assert_eq!(after.1.delivered_udp - before.1.delivered_udp, lengths.len() as u64 + 1);
+    assert!(after.1.received > before.1.received + lengths.len() as u64 + 4);
+    pair.assert_clean();
 }
 
 #[test]

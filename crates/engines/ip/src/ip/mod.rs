@@ -35,7 +35,7 @@ use crate::counters::{Counters, DropReason};
 use crate::dhcp::Dhcp;
 use crate::error_limit::ErrorLimit;
 use crate::event::Event;
-use crate::fast::{Fast4, Fast6, FastPath};
+use crate::fast::{Fast4, Fast6, FastPath, UsualDatagram4};
 use crate::inbound::{Inbound, Packet};
 use crate::link::{Link, LinkHeader, NotForUs};
 use crate::neighbour::{Action, HopId, Neighbours};
@@ -195,6 +195,18 @@ impl Ip {
         self.fast.usual4(frame, checksum)
     }
 
+    /// See [`crate::Udp::receive_usual4`].
+    #[inline(always)]
+    pub(crate) fn usual_datagram4<'a>(&self, frame: &'a [u8], checksum: Checksum) -> Option<UsualDatagram4<'a>> {
+        self.fast.usual_datagram4(frame, checksum)
+    }
+
+    /// True if the frame is probably a datagram that [`crate::Udp::receive_usual4`] takes; one compare tells.
+    #[inline(always)]
+    pub fn may_be_datagram4(&self, frame: &[u8]) -> bool {
+        self.fast.may_be_datagram4(frame)
+    }
+
     /// True for addresses that another host can have.
     #[inline]
     pub fn may_send4(&self, src: u32) -> bool {
@@ -329,6 +341,12 @@ impl Ip {
     #[inline]
     pub fn path_mtu(&self, dst: IpAddr) -> u16 {
         self.paths.get(dst)
+    }
+
+    /// True if IPv4 packets of `len` bytes pass to every destination, as far as is known.
+    #[inline]
+    pub(crate) fn passes4(&self, len: usize) -> bool {
+        self.paths.passes4(len)
     }
 
     /// Takes in that a packet to `dst` was longer than `mtu`, from an ICMP error that the transport believes (a TCP sequence number in

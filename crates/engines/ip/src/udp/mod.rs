@@ -1,6 +1,7 @@
 //! UDP (RFC 768; RFC 8200 section 8.1): sockets that are bound or connected, of one address or of all.
 //!
 //! ```text
+//! receive_usual4(frame) -> Datagram: nearly all datagrams over IPv4
 //! receive4(fast4), receive6(fast6), receive(Packet) -> Datagram { socket, from, to, data }     table.rs: which socket
 //! send(socket, from, to, data) -> prepared headers, length, checksum, data into a frame          send.rs
 //! ```
@@ -15,7 +16,7 @@ use core::ops::Range;
 use linerate_mem::Checksum;
 use linerate_wire::udp;
 
-use crate::fast::{Fast4, Fast6};
+use crate::fast::{Fast4, Fast6, UsualDatagram4};
 use crate::inbound::{ErrorKind, IcmpError, Packet};
 use crate::ip::{Ip, NoRoute};
 use crate::output::Output;
@@ -154,7 +155,7 @@ impl Udp {
         let local_port = local.map_or(0, |local| local.port());
         let id = self.table.add(Ends { local: mapped(src), local_port, remote: remote_bits, remote_port })?;
         if let Some(ends) = self.table.ends(id).copied() {
-            self.paths.connect(id.index, Path::new(hop, ends, ip.hop_limit()));
+            self.paths.connect(id, Path::new(hop, ends, ip.hop_limit()));
         }
         Ok(id)
     }
@@ -180,6 +181,24 @@ impl Udp {
     pub fn local(&self, socket: UdpId) -> Option<SocketAddr> {
         let ends = self.table.ends(socket)?;
         Some(SocketAddr::new(bits(ends.local), ends.local_port))
+    }
+
+    /// Takes in a frame that is a usual datagram over IPv4: without a VLAN tag, options or a fragment, for one of our addresses and a socket,
+    /// with checksums that are right. `checksum` is what the slot says, as for [`Ip::fast4`]. `None`: nothing has happened, and the frame goes
+    /// the way of all others ([`Ip::fast4`], [`Ip::fast6`], [`Ip::receive`]). Frames that were taken are counted by [`Ip::count_fast`].
+    #[inline(always)]
+    pub fn receive_usual4(&mut self, ip: &Ip, frame: &[u8], checksum: Checksum) -> Option<Datagram> {
+        let datagram = ip.usual_datagram4(frame, checksum)?;
+        let (socket, is_connected) = self.table.find_usual4(&datagram)?;
+        // The remote address of a connected socket is one that another host can have.
+        if !is_connected && !ip.may_send4(datagram.src()) {
+            return None;
+        }
+        self.counters.delivered += 1;
+        let from = SocketAddr::new(IpAddr::V4(datagram.src().into()), datagram.src_port());
+        let to = SocketAddr::new(IpAddr::V4(datagram.dst().into()), datagram.dst_port());
+        let start = UsualDatagram4::HEADERS_LEN;
+        Some(Datagram { socket, from, to, data: start..start + usize::from(datagram.data_len) })
     }
 
     /// Takes in what [`Ip::fast4`] recognised. `None`: nobody listens there (then [`Udp::is_unreachable`] is true for it, and the caller calls

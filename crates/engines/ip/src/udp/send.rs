@@ -17,6 +17,9 @@ const RECENT: usize = 256;
 /// Longest headers of IP and UDP.
 const HEADERS_MAX: usize = ipv6::HEADER_LEN + udp::HEADER_LEN;
 
+/// Bytes of the headers of a datagram over IPv4 without a VLAN tag.
+const USUAL_LEN: usize = 14 + ipv4::HEADER_LEN + udp::HEADER_LEN;
+
 /// Headers to one destination, without lengths and checksums.
 #[derive(Clone, Debug)]
 pub(super) struct Path {
@@ -28,8 +31,11 @@ pub(super) struct Path {
     len: u8,
     /// The sum of the IPv4 header without its length.
     header_sum: Sum,
-    /// The sum of pseudo-header and ports without the length.
+    /// The sum of the pseudo-header without the length.
     pseudo: Sum,
+    /// The same two, folded, with the first byte lowest.
+    header_sum16: u16,
+    pseudo16: u16,
 }
 
 impl Path {
@@ -65,7 +71,29 @@ impl Path {
                 (ipv6::HEADER_LEN, Sum::new(), Sum::pseudo_ipv6(src, dst, Protocol::UDP.0, 0))
             }
         };
-        Path { hop, ends, dst: bits(ends.remote), headers, len: (len + udp::HEADER_LEN) as u8, header_sum, pseudo }
+        let [header_sum16, pseudo16] = [header_sum, pseudo].map(|sum| sum.fold().swap_bytes());
+        let len = (len + udp::HEADER_LEN) as u8;
+        Path { hop, ends, dst: bits(ends.remote), headers, len, header_sum, pseudo, header_sum16, pseudo16 }
+    }
+
+    /// Writes the headers of a datagram that [`emit_usual`] sends.
+    #[inline(always)]
+    fn write_usual(&self, link: &[u8; 14], headers: &mut [u8; USUAL_LEN], data: &[u8], is_partial: bool) {
+        let udp_len = (udp::HEADER_LEN + data.len()) as u16;
+        // Words as they lie in memory, the first byte lowest, so that nothing has to be turned round but the lengths.
+        let word = |at: usize| self.headers[at..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        let total_len = (udp_len + ipv4::HEADER_LEN as u16).swap_bytes();
+        let header_checksum = !add(self.header_sum16, total_len);
+        let udp_len_le = udp_len.swap_bytes();
+        let checksum = match is_partial {
+            true => add(self.pseudo16, udp_len_le),
+            false => self.checksum(udp_len, data, false).swap_bytes(),
+        };
+        headers[..14].copy_from_slice(link);
+        headers[14..22].copy_from_slice(&(word(0) | u64::from(total_len) << 16).to_le_bytes());
+        headers[22..30].copy_from_slice(&(word(8) | u64::from(header_checksum) << 16).to_le_bytes());
+        headers[30..38].copy_from_slice(&word(16).to_le_bytes());
+        headers[38..42].copy_from_slice(&(u32::from(udp_len_le) | u32::from(checksum) << 16).to_le_bytes());
     }
 
     /// The link header, if the neighbour is known and the path takes the data whole.
@@ -127,26 +155,41 @@ fn copy(body: &mut [u8], data: &[u8]) {
     }
 }
 
+/// The path of a connected socket.
+#[derive(Clone)]
+struct Connected {
+    /// That of the socket.
+    generation: u32,
+    path: Path,
+}
+
 /// Paths of connected sockets, and those of recent destinations of others.
 #[derive(Default)]
 pub(super) struct Paths {
-    connected: Vec<Option<Path>>,
+    connected: Vec<Option<Connected>>,
     recent: Vec<Option<Path>>,
 }
 
 impl Paths {
-    pub fn connect(&mut self, index: u32, path: Path) {
-        let index = index as usize;
+    pub fn connect(&mut self, socket: UdpId, path: Path) {
+        let index = socket.index as usize;
         if self.connected.len() <= index {
             self.connected.resize(index + 1, None);
         }
-        self.connected[index] = Some(path);
+        self.connected[index] = Some(Connected { generation: socket.generation, path });
     }
 
     pub fn disconnect(&mut self, index: u32) {
         if let Some(path) = self.connected.get_mut(index as usize) {
             *path = None;
         }
+    }
+
+    /// The path of a connected socket, if it is still that socket.
+    #[inline]
+    fn of(&self, socket: UdpId) -> Option<&Path> {
+        let connected = self.connected.get(socket.index as usize)?.as_ref()?;
+        (connected.generation == socket.generation).then_some(&connected.path)
     }
 
     /// The place of the path to a destination.
@@ -169,9 +212,31 @@ impl Udp {
     ///
     /// # Errors
     /// See [`SendError`].
-    #[inline]
+    #[inline(always)]
     #[expect(clippy::too_many_arguments, reason = "the packet path hands everything down")]
     pub fn send(
+        &mut self,
+        socket: UdpId,
+        from: Option<IpAddr>,
+        to: Option<SocketAddr>,
+        data: &[u8],
+        trusted: bool,
+        ip: &mut Ip,
+        out: &mut Output<'_>,
+    ) -> Result<(), SendError> {
+        if let Some(path) = self.paths.of(socket)
+            && emit_usual(path, data, trusted, ip, out)
+        {
+            self.counters.sent += 1;
+            return Ok(());
+        }
+        self.send_any(socket, from, to, data, trusted, ip, out)
+    }
+
+    /// Sends by a socket that is not connected, or a datagram that is not usual.
+    #[inline(never)]
+    #[expect(clippy::too_many_arguments, reason = "the packet path hands everything down")]
+    fn send_any(
         &mut self,
         socket: UdpId,
         from: Option<IpAddr>,
@@ -203,7 +268,7 @@ impl Udp {
         let is_connected = ends.remote_port != 0;
         let (place, wanted) = if is_connected {
             // The path of a connected socket is its own.
-            (self.paths.connected.get(socket.index as usize).and_then(Option::as_ref), *ends)
+            (self.paths.of(socket), *ends)
         } else {
             let to = to.ok_or(SendError::NotConnected)?;
             let from = from.filter(|_| ends.local == any_of(ends.local));
@@ -211,6 +276,12 @@ impl Udp {
             let wanted = Ends { local, remote: mapped(to.ip()), remote_port: to.port(), ..*ends };
             (self.paths.place(&wanted).as_ref().filter(|path| path.ends == wanted), wanted)
         };
+        if let Some(path) = place
+            && !is_connected
+            && emit_recent(path, data, trusted, ip, out)
+        {
+            return Ok(());
+        }
         if let Some(path) = place
             && let Some(link) = path.link(data, ip)
         {
@@ -252,12 +323,42 @@ impl Udp {
         let is_sent = ip.send_packet(hop, dst, &packet, Checksum::Unknown, out);
         self.scratch = packet;
         match is_connected {
-            true => self.paths.connect(socket.index, path),
+            true => self.paths.connect(socket, path),
             false if wanted.local == mapped(src) => *self.paths.place(&wanted) = Some(path),
             false => {}
         }
         if is_sent { Ok(()) } else { Err(SendError::NoRoom) }
     }
+}
+
+/// Appends a frame of a prepared destination over IPv4 without a VLAN tag, if the neighbour is known and the datagram passes whole; otherwise
+/// false, and nothing has happened.
+#[inline(always)]
+fn emit_usual(path: &Path, data: &[u8], trusted: bool, ip: &Ip, out: &mut Output<'_>) -> bool {
+    if !path.is_v4() || !ip.passes4(usize::from(path.len) + data.len()) {
+        return false;
+    }
+    let Some(link) = ip.header(path.hop).and_then(LinkHeader::untagged) else { return false };
+    let checksum = if trusted { Checksum::Partial } else { Checksum::Unknown };
+    let Some(frame) = out.pool.alloc_one(out.batch, USUAL_LEN + data.len(), checksum) else { return false };
+    if let Some((headers, body)) = frame.split_first_chunk_mut() {
+        path.write_usual(link, headers, data, trusted);
+        copy(body, data);
+    }
+    true
+}
+
+/// As [`emit_usual`], once for all that do not send by a connected socket.
+#[inline(never)]
+fn emit_recent(path: &Path, data: &[u8], trusted: bool, ip: &Ip, out: &mut Output<'_>) -> bool {
+    emit_usual(path, data, trusted, ip, out)
+}
+
+/// One's complement sum of two halves.
+#[inline(always)]
+fn add(one: u16, other: u16) -> u16 {
+    let (sum, carry) = one.overflowing_add(other);
+    sum.wrapping_add(u16::from(carry))
 }
 
 /// Appends a frame of a prepared destination.
@@ -269,16 +370,12 @@ fn emit(path: &Path, link: &LinkHeader, data: &[u8], trusted: bool, out: &mut Ou
     if len > out.pool.packet_len_max() {
         return emit_long(path, link, data, trusted, out);
     }
-    let write = |bytes: &mut [u8]| {
-        let Some((place, packet)) = bytes.split_at_mut_checked(link.len()) else { return };
-        match (<&mut [u8; 14]>::try_from(&mut *place), <&[u8; 14]>::try_from(link)) {
-            // A header without a tag is not worth a call.
-            (Ok(place), Ok(link)) => *place = *link,
-            _ => place.copy_from_slice(link),
-        }
+    let Some(frame) = out.pool.alloc_one(out.batch, len, checksum) else { return Err(SendError::NoRoom) };
+    if let Some((place, packet)) = frame.split_at_mut_checked(link.len()) {
+        place.copy_from_slice(link);
         path.write(packet, data, trusted);
-    };
-    if out.pool.fill_one(out.batch, len, checksum, write) { Ok(()) } else { Err(SendError::NoRoom) }
+    }
+    Ok(())
 }
 
 /// As [`emit`], for a frame that needs several frames of the pool.

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::{BindError, UdpId};
+use crate::fast::UsualDatagram4;
 use crate::random::Random;
 use crate::shard::Shard;
 
@@ -20,6 +21,8 @@ pub(super) struct Ends {
     pub remote_port: u16,
 }
 
+/// Number of port numbers.
+const PORTS: usize = 1 << 16;
 const ANY_V4: u128 = 0xffff << 32;
 const ANY_V6: u128 = 0;
 
@@ -65,7 +68,42 @@ impl Ends {
     }
 }
 
+/// Which usual datagrams over IPv4 a socket takes: two compares of words as they lie in the frame, source before destination.
+#[derive(Clone, Copy)]
+struct Usual {
+    addresses: u64,
+    addresses_mask: u64,
+    ports: u32,
+    ports_mask: u32,
+}
+
+impl Usual {
+    fn of(ends: &Ends) -> Usual {
+        if !is_v4(ends.local) {
+            // No datagram has an unspecified destination.
+            return Usual { addresses: 0, addresses_mask: u64::MAX, ports: 0, ports_mask: 0 };
+        }
+        let is_connected = ends.remote_port != 0;
+        let mask = |is_compared: bool| if is_compared { u64::from(u32::MAX) } else { 0 };
+        let is_any = ends.local == ANY_V4;
+        Usual {
+            addresses: ((ends.remote as u32 as u64 & mask(is_connected)) << 32 | u64::from(ends.local as u32)).to_be(),
+            addresses_mask: (mask(is_connected) << 32 | mask(!is_any)).to_be(),
+            ports: (u32::from(ends.remote_port) << 16 | u32::from(ends.local_port)).to_be(),
+            ports_mask: (mask(is_connected) as u32 & 0xffff_0000 | 0xffff).to_be(),
+        }
+    }
+
+    #[inline]
+    fn takes(&self, datagram: &UsualDatagram4<'_>) -> bool {
+        let addresses = (datagram.addresses() ^ self.addresses) & self.addresses_mask;
+        let ports = (datagram.ports() ^ self.ports) & self.ports_mask;
+        addresses | u64::from(ports) == 0
+    }
+}
+
 struct Socket {
+    usual: Usual,
     ends: Ends,
     generation: u32,
     is_open: bool,
@@ -83,7 +121,7 @@ pub(super) struct Table {
     sockets: Vec<Socket>,
     free: Vec<u32>,
     capacity: usize,
-    ports: Vec<Port>,
+    ports: Box<[Port; PORTS]>,
     index: HashMap<Ends, u32>,
     random: Random,
     shard: Shard,
@@ -95,7 +133,7 @@ impl Table {
             sockets: Vec::with_capacity(capacity.min(1 << 16)),
             free: Vec::new(),
             capacity: capacity.min(u32::MAX as usize),
-            ports: vec![Port::default(); 1 << 16],
+            ports: vec![Port::default(); PORTS].try_into().unwrap_or_else(|_| Box::new([Port::default(); PORTS])),
             index: HashMap::with_capacity(capacity.min(1 << 16)),
             random: Random::new(secret, "udp"),
             shard,
@@ -109,7 +147,7 @@ impl Table {
     /// The socket for a datagram with `ends`: one connected to its sender, then one of its address, then one of all addresses.
     #[inline]
     pub fn find(&self, ends: &Ends) -> Option<UdpId> {
-        let port = self.ports.get(usize::from(ends.local_port))?;
+        let port = &self.ports[usize::from(ends.local_port)];
         let index = match port.count {
             0 => return None,
             1 if self.sockets.get(port.only as usize)?.ends.takes(ends) => port.only,
@@ -117,6 +155,33 @@ impl Table {
             _ => self.find_of_many(ends)?,
         };
         Some(self.id(index))
+    }
+
+    /// The socket for a usual datagram, and whether it is connected.
+    #[inline(always)]
+    pub fn find_usual4(&self, datagram: &UsualDatagram4<'_>) -> Option<(UdpId, bool)> {
+        let port = &self.ports[usize::from(datagram.dst_port())];
+        if port.count != 1 {
+            return self.find_usual_of_many(datagram, port.count);
+        }
+        let socket = self.sockets.get(port.only as usize)?;
+        let id = UdpId { index: port.only, generation: socket.generation };
+        socket.usual.takes(datagram).then_some((id, socket.ends.remote_port != 0))
+    }
+
+    #[inline(never)]
+    fn find_usual_of_many(&self, datagram: &UsualDatagram4<'_>, count: u32) -> Option<(UdpId, bool)> {
+        if count == 0 {
+            return None;
+        }
+        let ends = Ends {
+            local: mapped(IpAddr::V4(datagram.dst().into())),
+            local_port: datagram.dst_port(),
+            remote: mapped(IpAddr::V4(datagram.src().into())),
+            remote_port: datagram.src_port(),
+        };
+        let index = self.find_of_many(&ends)?;
+        Some((self.id(index), self.sockets[index as usize].ends.remote_port != 0))
     }
 
     fn find_of_many(&self, ends: &Ends) -> Option<u32> {
@@ -135,11 +200,11 @@ impl Table {
             return Err(BindError::InUse);
         }
         let index = self.free.pop().unwrap_or_else(|| {
-            self.sockets.push(Socket { ends, generation: 0, is_open: false });
+            self.sockets.push(Socket { usual: Usual::of(&ends), ends, generation: 0, is_open: false });
             self.sockets.len() as u32 - 1
         });
         let socket = &mut self.sockets[index as usize];
-        (socket.ends, socket.is_open) = (ends, true);
+        (socket.usual, socket.ends, socket.is_open) = (Usual::of(&ends), ends, true);
         self.index.insert(ends, index);
         let port = &mut self.ports[usize::from(ends.local_port)];
         (port.count, port.only) = (port.count + 1, port.only ^ index);

@@ -113,14 +113,25 @@ impl Host {
         self.udp.bind(local.parse().unwrap(), &self.ip).unwrap()
     }
 
+    pub fn connect(&mut self, local: &str, remote: &str) -> UdpId {
+        let mut out = Output { now_ns: self.now_ns, batch: &mut self.out, pool: &mut self.pool };
+        let (local, remote) = (local.parse().ok(), remote.parse().unwrap());
+        self.udp.connect(local, remote, &mut self.ip, &mut out).unwrap()
+    }
+
     pub fn send(&mut self, socket: UdpId, to: &str, data: &[u8]) -> Result<(), linerate_ip::SendError> {
         let mut out = Output { now_ns: self.now_ns, batch: &mut self.out, pool: &mut self.pool };
         let to: SocketAddr = to.parse().unwrap();
         self.udp.send(socket, None, Some(to), data, false, &mut self.ip, &mut out)
     }
 
-    /// Takes a frame in as a stack does: the fast path, then the general one.
+    /// Takes a frame in as a stack does: the fast paths, then the general one.
     pub fn take(&mut self, frame: &[u8]) -> Option<(Datagram, Vec<u8>)> {
+        if let Some(datagram) = self.udp.receive_usual4(&self.ip, frame, Checksum::Unknown) {
+            self.ip.count_fast(0, 1);
+            let data = frame[datagram.data.clone()].to_vec();
+            return Some((datagram, data));
+        }
         if let Some(fast) = self.ip.fast4(frame, Checksum::Unknown) {
             self.ip.count_fast(0, 1);
             let datagram = self.udp.receive4(&fast, frame, Checksum::Unknown)?;

@@ -3,13 +3,41 @@
 use core::net::{IpAddr, SocketAddr};
 
 use linerate_ip::{Datagram, Fast4, Fast6, Packet};
-use linerate_mem::Checksum;
+use linerate_mem::{Batch, Checksum};
 
 use crate::engine::Engine;
 use crate::{App, Io};
 
+/// The usual datagrams over IPv4 that follow each other in a batch without packets of several frames, from packet `from` on: each is worked on as it
+/// comes, because nothing has to be asked for ahead. Returns how many they are.
+#[inline(never)]
+pub(crate) fn usual4_run<A: App>(engine: &mut Engine, app: &mut A, batch: &Batch, from: usize) -> usize {
+    let mut count = 0;
+    for part in batch.parts().skip(from) {
+        let egress = &mut engine.egress;
+        let Some(datagram) = egress.udp.receive_usual4(&egress.ip, part.bytes, part.checksum) else { break };
+        let data = part.bytes.get(datagram.data).unwrap_or_default();
+        app.datagram(datagram.socket, datagram.from, datagram.to, data, &mut Io::new(engine));
+        count += 1;
+    }
+    engine.egress.ip.count_fast(0, count as u64);
+    count
+}
+
+/// A usual datagram over IPv4; if it is not one, or not for a socket, false, and nothing has happened.
+#[inline(never)]
+pub(crate) fn usual4<A: App>(engine: &mut Engine, app: &mut A, frame: &[u8], checksum: Checksum) -> bool {
+    let egress = &mut engine.egress;
+    match egress.udp.receive_usual4(&egress.ip, frame, checksum) {
+        Some(datagram) => {
+            deliver(engine, app, &datagram, frame);
+            true
+        }
+        None => false,
+    }
+}
+
 /// A plain datagram over IPv4.
-#[inline]
 pub(crate) fn plain4<A: App>(engine: &mut Engine, app: &mut A, fast: &Fast4, frame: &[u8], checksum: Checksum) {
     match engine.egress.udp.receive4(fast, frame, checksum) {
         Some(datagram) => deliver(engine, app, &datagram, frame),
@@ -44,7 +72,7 @@ pub(crate) fn packet<A: App>(engine: &mut Engine, app: &mut A, packet: &Packet, 
     engine.datagram = bytes;
 }
 
-#[inline]
+#[inline(never)]
 fn deliver<A: App>(engine: &mut Engine, app: &mut A, datagram: &Datagram, bytes: &[u8]) {
     let data = bytes.get(datagram.data.clone()).unwrap_or_default();
     app.datagram(datagram.socket, datagram.from, datagram.to, data, &mut Io::new(engine));
