@@ -1,6 +1,6 @@
-//! What later steps need is built beside those that wait for much of their time, the tests and the OpenFlow suite, and tests that no
-//! deadline ends run there, too: by the scheduler's idle class (sched(7)), whose threads run only where a core has nothing else to do, so
-//! that those steps do not notice. Nothing depends on it: a step whose build or run is not there, or failed, does it itself, and says what is
+//! What later steps need is built beside those that wait for much of their time (`steps::WAITING`), and tests that no deadline ends and counts
+//! of instructions are made there, too: by the scheduler's idle class (sched(7)), whose threads run only where a core has nothing else to do,
+//! so that those steps do not notice. Nothing depends on it: a step whose build or run is not there, or failed, does it itself, and says what is
 //! wrong.
 
 use std::path::PathBuf;
@@ -20,29 +20,36 @@ pub struct Ahead {
     done: Mutex<Vec<(String, PathBuf)>>,
 }
 
+/// Commands at a time: a command uses one core for much of its time, as miri does, and the linker, and a crate that all others wait for.
+const AT_ONCE: usize = 2;
+
 struct Working {
     ended: Arc<AtomicBool>,
-    thread: JoinHandle<()>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl Ahead {
-    /// Begins the commands, one after the other, on a thread of its own.
+    /// Begins the commands in their order, [`AT_ONCE`] at a time, on threads of their own.
     pub fn begin(&self, context: &Context, commands: Vec<Command>) {
         self.end();
         if commands.is_empty() || !works(Command::new("chrt").args(["--idle", "0", "true"])) {
             return;
         }
-        let ended = Arc::new(AtomicBool::new(false));
-        let (context, told) = (context.clone(), Arc::clone(&ended));
-        let thread = thread::spawn(move || work(&context, &commands, &told));
-        *self.working.lock().unwrap_or_else(PoisonError::into_inner) = Some(Working { ended, thread });
+        let (ended, next) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(commands.into_iter().enumerate())));
+        let begin = || {
+            let (context, next, told) = (context.clone(), Arc::clone(&next), Arc::clone(&ended));
+            thread::spawn(move || work(&context, &next, &told))
+        };
+        let threads = (0..AT_ONCE).map(|_| begin()).collect();
+        *self.working.lock().unwrap_or_else(PoisonError::into_inner) = Some(Working { ended, threads });
     }
 
-    /// Begins no more commands, and waits for the one that has begun, which is worth ending because its step waits for it anyway.
+    /// Begins no more commands, and waits for those that have begun, which are worth ending because their steps wait for them anyway.
     pub fn end(&self) {
         let working = self.working.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(Working { ended, thread }) = working {
-            ended.store(true, Ordering::Relaxed);
+        let Some(Working { ended, threads }) = working else { return };
+        ended.store(true, Ordering::Relaxed);
+        for thread in threads {
             if let Err(panic) = thread.join() {
                 std::panic::resume_unwind(panic);
             }
@@ -56,16 +63,14 @@ impl Ahead {
     }
 }
 
-fn work(context: &Context, commands: &[Command], ended: &AtomicBool) {
-    for (number, command) in commands.iter().enumerate() {
-        if ended.load(Ordering::Relaxed) {
-            return;
-        }
+fn work(context: &Context, next: &Mutex<impl Iterator<Item = (usize, Command)>>, ended: &AtomicBool) {
+    while !ended.load(Ordering::Relaxed) {
+        let Some((number, command)) = next.lock().unwrap_or_else(PoisonError::into_inner).next() else { return };
         let log = context.target.join(format!("ahead-{number}.log"));
-        match context.outcome_quiet(&mut idle(command), &log) {
+        match context.outcome_quiet(&mut idle(&command), &log) {
             Ok(Outcome::Passed(_)) => {
                 let mut done = context.ahead.done.lock().unwrap_or_else(PoisonError::into_inner);
-                done.push((line_of(command), log));
+                done.push((line_of(&command), log));
             }
             _ => println!("not done ahead: see {}", log.display()),
         }
@@ -110,30 +115,35 @@ mod tests {
             command.args(["-c", line]).current_dir(&folder).env("WORD", "a word");
             command
         };
-        // It ends when it is let go.
-        let says = "chrt -p $$; pwd; echo $WORD; touch there; while [ ! -e go ]; do sleep 0.01; done; echo to the end";
-        context.ahead.begin(&context, vec![shell("exit 1"), shell(says), shell("touch never")]);
-        // It runs while this does.
-        let there = folder.join("there");
-        while !there.exists() && Instant::now() < deadline {
+        // They end when they are let go.
+        let says = |name: &str| {
+            let line = "chrt -p $$; pwd; echo $WORD; touch there-NAME; while [ ! -e go ]; do sleep 0.01; done; echo to the end";
+            shell(&line.replace("NAME", name))
+        };
+        context.ahead.begin(&context, vec![shell("exit 1"), says("a"), says("b"), shell("touch never")]);
+        // They run while this does, both at the same time.
+        let there = ["there-a", "there-b"].map(|name| folder.join(name));
+        while !there.iter().all(|file| file.exists()) && Instant::now() < deadline {
             thread::sleep(Duration::from_millis(5));
         }
-        let begun = there.exists();
+        let begun = there.iter().all(|file| file.exists());
         thread::scope(|scope| {
             let ending = scope.spawn(|| context.ahead.end());
-            // The last must not begin, so the end is announced before the one before it may end.
+            // The last must not begin, so the end is announced before those before it may end.
             thread::sleep(Duration::from_millis(200));
             std::fs::write(folder.join("go"), "").unwrap();
             ending.join().unwrap();
         });
         assert_eq!(context.ahead.output_of(&shell("exit 1")), None, "it failed");
-        let said = std::fs::read_to_string(context.ahead.output_of(&shell(says)).unwrap()).unwrap();
+        let said = ["a", "b"].map(|name| context.ahead.output_of(&says(name)).unwrap());
+        let said = said.map(|log| std::fs::read_to_string(log).unwrap());
         let last = folder.join("never").exists();
         std::fs::remove_dir_all(&folder).unwrap();
-        assert!(
-            begun && said.contains("SCHED_IDLE") && said.contains("a word") && said.contains("to the end"),
-            "{said}"
-        );
-        assert!(said.contains(&*folder.to_string_lossy()) && !last, "{said}");
+        assert!(begun && !last, "{said:?}");
+        for said in said {
+            for word in ["SCHED_IDLE", "a word", "to the end", &*folder.to_string_lossy()] {
+                assert!(said.contains(word), "{word} is not in {said}");
+            }
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! The steps, cheapest first.
+//! The steps: the cheapest, then those that wait for much of their time, then those whose work can be done beside these.
 
 use std::fs;
 use std::num::NonZero;
@@ -20,18 +20,24 @@ use super::{Context, Outcome, Step};
 pub const STEPS: &[Step] = &[
     Step { name: "fmt", about: "the sources are formatted, those of the fuzz targets too", limit_min: 2, run: fmt },
     Step { name: "tidy", about: "the invariants of ARCHITECTURE.md hold", limit_min: 3, run: tidy },
-    Step {
-        name: "clippy",
-        about: "no warnings, of the compiler or of clippy, in any target; tests have the bodies of fuzz targets",
-        limit_min: 20,
-        run: clippy,
-    },
     Step { name: "test", about: "the tests; those that cannot run here say why", limit_min: 60, run: test },
     Step {
         name: "openflow",
         about: "a quarter of os-ken's certification suite for OpenFlow 1.3 passes",
         limit_min: 15,
         run: openflow,
+    },
+    Step {
+        name: "address",
+        about: "memory that is shared with peers, under AddressSanitizer: no access out of bounds or after free",
+        limit_min: 20,
+        run: address,
+    },
+    Step {
+        name: "clippy",
+        about: "no warnings, of the compiler or of clippy, in any target; tests have the bodies of fuzz targets",
+        limit_min: 20,
+        run: clippy,
     },
     Step {
         name: "dpdk",
@@ -64,12 +70,6 @@ pub const STEPS: &[Step] = &[
         run: miri,
     },
     Step {
-        name: "address",
-        about: "memory that is shared with peers, under AddressSanitizer: no access out of bounds or after free",
-        limit_min: 20,
-        run: address,
-    },
-    Step {
         name: "fuzz",
         about: "each fuzz target for ten seconds or more, under AddressSanitizer",
         limit_min: 30,
@@ -84,7 +84,7 @@ pub const STEPS: &[Step] = &[
 ];
 
 /// Steps that wait for much of their time: what later ones need is done beside them.
-pub const WAITING: [&str; 2] = ["test", "openflow"];
+pub const WAITING: [&str; 3] = ["test", "openflow", "address"];
 
 /// Tests of the workspace, at least, so that a run that leaves most of them out does not pass. Raise it as tests are added.
 const TESTS_LEAST: u64 = 1_700;
@@ -128,8 +128,11 @@ fn clippy(context: &Context) -> Result<Outcome> {
     if let Err(why) = component(context.cargo(["clippy", "--version"]), &["clippy"], None) {
         return Ok(Outcome::Skipped(why));
     }
-    let all = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
-    context.outcome_of(&mut context.cargo(all))
+    context.outcome_of(&mut lints(context))
+}
+
+fn lints(context: &Context) -> Command {
+    context.cargo(["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])
 }
 
 /// `-D warnings` in the form in which `cargo clippy` gives it to the compiler.
@@ -144,10 +147,10 @@ fn test(context: &Context) -> Result<Outcome> {
     context.tests(|| context.cargo(["test", "--workspace", "--locked"]), TESTS_LEAST)
 }
 
-/// What later steps need: builds, those first that take longest, then tests in which nothing waits for a deadline.
+/// What later steps need: builds, those first that take longest, then tests in which nothing waits for a deadline, and counts.
 fn commands_ahead(context: &Context) -> Result<Vec<Command>> {
     let is_later = |name: &str| context.later.contains(&name);
-    let (mut builds, mut tests) = (Vec::new(), Vec::new());
+    let (mut builds, mut tests, mut counts) = (Vec::new(), Vec::new(), Vec::new());
     if is_later("fuzz")
         && why_no_fuzzing().is_none()
         && let Ok(triple) = sanitizer()
@@ -158,6 +161,11 @@ fn commands_ahead(context: &Context) -> Result<Vec<Command>> {
         let mut script = instructions_script(context);
         script.arg("--build");
         builds.push(script);
+        counts.push(instructions_script(context));
+    }
+    // Before documentation, dpdk and freebsd, which find what it has checked.
+    if is_later("clippy") {
+        builds.push(lints(context));
     }
     if is_later("address")
         && let Ok(triple) = sanitizer()
@@ -190,8 +198,7 @@ fn commands_ahead(context: &Context) -> Result<Vec<Command>> {
     if is_later("freebsd") && why_no_freebsd(context).is_none() {
         builds.push(freebsd_check(context));
     }
-    builds.append(&mut tests);
-    Ok(builds)
+    Ok([builds, tests, counts].into_iter().flatten().collect())
 }
 
 /// A command with `cargo test` for all tests, whose output [`TestOutput`] reads.
@@ -462,7 +469,7 @@ fn sanitizer() -> Result<&'static str, String> {
 fn instructions(context: &Context) -> Result<Outcome> {
     match why_no_counts(context)? {
         Some(why) => Ok(Outcome::Skipped(why)),
-        None => context.outcome_of(&mut instructions_script(context)),
+        None => context.outcome_or_ahead(&mut instructions_script(context)),
     }
 }
 

@@ -1,8 +1,8 @@
 //! The OpenFlow switch as a program: any ports, the pipeline of `linerate-pipeline` between them, controllers over TCP and TLS.
 //!
 //! `linerate-worker` moves the packets, and `linerate-control` has the control socket and the ports by name. The control thread also has the
-//! connections to controllers (`channel/`), whose sessions are those of `linerate-openflow`. The command line (`linerate ofswitch`) stands on
-//! [`start`]; docs/ofswitch.md says what the switch does, and describes the socket.
+//! connections to controllers (`channel/`, and `linerate-ofswitch-loop` for their messages), whose sessions are those of `linerate-openflow`.
+//! The command line (`linerate ofswitch`) stands on [`start`]; docs/ofswitch.md says what the switch does, and describes the socket.
 #![forbid(unsafe_code)]
 
 mod apply;

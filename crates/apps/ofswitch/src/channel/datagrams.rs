@@ -4,9 +4,8 @@ use std::io::{self, Read, Write};
 use std::net::UdpSocket;
 use std::os::fd::{AsFd, BorrowedFd};
 
+use linerate_ofswitch_loop::stream::ByteStream;
 use linerate_openflow::{HEADER_BYTES, Header};
-
-use super::stream::ByteStream;
 
 /// Messages share a datagram up to this length, which fits a frame of Ethernet beside the headers of IPv6 and UDP. A longer message has a
 /// datagram of its own.

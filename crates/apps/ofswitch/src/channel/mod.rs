@@ -5,19 +5,19 @@
 //! Connector (a thread an attempt) --> Channel { ByteStream <-> Session } --> answer --> Switch
 //! Listener ------------------------->                                <-- events <-- Switch
 //! ```
+//!
+//! A channel and what messages pass of it are in `linerate-ofswitch-loop`.
 
-mod answer;
-mod connection;
 mod connector;
 mod datagrams;
 mod listener;
 mod socket;
-mod stream;
 
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 
 use linerate_measure::{Rate, TokenBucket};
+use linerate_ofswitch_loop::connection::{Channel, Origin};
 use linerate_openflow::{ControllerId, ControllerRole, Controllers, PacketIn, PacketInReason};
 use linerate_pipeline::{Event, Switch};
 use linerate_sys::poll::PollSet;
@@ -26,7 +26,6 @@ use linerate_worker::{Notifier, Wakeup};
 use crate::document::ControllerDocument;
 use crate::target::{ListenAddress, Target};
 use crate::tls::TlsConfigs;
-use connection::{Channel, Origin};
 use connector::Connector;
 use listener::Listener;
 use socket::{Side, Socket, stream};

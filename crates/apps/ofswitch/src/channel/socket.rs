@@ -4,11 +4,11 @@ use std::io;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
 
+use linerate_ofswitch_loop::stream::ByteStream;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, ServerConnection, StreamOwned};
 
 use super::datagrams::Datagrams;
-use super::stream::ByteStream;
 use crate::tls::TlsConfigs;
 
 /// Which side began a connection.

@@ -13,8 +13,8 @@ use linerate_openflow::{
 };
 use linerate_pipeline::{FlowDump, Switch};
 
-use super::answer::{Outcome, answer};
-use super::stream::ByteStream;
+use crate::answer::{Outcome, answer};
+use crate::stream::ByteStream;
 
 /// Bytes of one read.
 const READ_BYTES: usize = 64 << 10;
@@ -30,7 +30,7 @@ const HELLO_BY_UDP_NS: u64 = 4_000_000_000;
 
 /// Who began a connection, and which one it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub enum Origin {
     /// The switch, to the controller with this place in the configuration; 0 is the main connection, others are auxiliary.
     Active {
         /// Place in the configuration.
@@ -44,22 +44,32 @@ pub(crate) enum Origin {
 
 /// What has happened on a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
+pub struct Counts {
+    /// Bytes that were read.
     pub received_bytes: u64,
+    /// Bytes that the socket took.
     pub sent_bytes: u64,
+    /// Requests that were worked on.
     pub requests: u64,
+    /// Requests that were answered by an error.
     pub refused: u64,
+    /// Packet-ins that were queued.
     pub packet_ins: u64,
+    /// Packet-ins that the limit or a full queue cost.
     pub packet_ins_dropped: u64,
 }
 
 /// A connection to a controller.
-pub(crate) struct Channel {
+pub struct Channel {
     stream: Box<dyn ByteStream>,
     session: Session,
+    /// Who began it.
     pub origin: Origin,
+    /// The address of the controller.
     pub peer: SocketAddr,
+    /// When it was made, by the clock that `now_ns` is of.
     pub opened_ns: u64,
+    /// What has happened on it.
     pub counts: Counts,
     /// Packet-ins that the controller may get, on its main connection; `None`: as many as there are.
     limit: Option<TokenBucket>,
@@ -81,7 +91,7 @@ pub(crate) struct Channel {
 
 impl Channel {
     /// Makes a channel of a new connection. An auxiliary one has the controller of its main one.
-    pub(crate) fn new(
+    pub fn new(
         stream: Box<dyn ByteStream>,
         (origin, peer): (Origin, SocketAddr),
         controller: ControllerId,
@@ -112,31 +122,33 @@ impl Channel {
         }
     }
 
-    pub(crate) fn controller(&self) -> ControllerId {
+    /// The controller, by which its connections are known.
+    pub fn controller(&self) -> ControllerId {
         self.session.controller()
     }
 
-    pub(crate) fn is_main(&self) -> bool {
+    /// True unless it is an auxiliary one.
+    pub fn is_main(&self) -> bool {
         !matches!(self.origin, Origin::Active { auxiliary: 1.., .. })
     }
 
     /// True once both sides have said hello.
-    pub(crate) fn is_up(&self) -> bool {
+    pub fn is_up(&self) -> bool {
         self.session.is_up() && self.gone.is_none()
     }
 
     /// Why it is over, if it is.
-    pub(crate) fn gone(&self) -> Option<&str> {
+    pub fn gone(&self) -> Option<&str> {
         self.gone.as_deref()
     }
 
     /// Ends it now.
-    pub(crate) fn close(&mut self, why: &str) {
+    pub fn close(&mut self, why: &str) {
         self.gone.get_or_insert_with(|| why.into());
     }
 
     /// Descriptor to sleep on, and for what: reading, writing. `held_back`: no requests are taken now.
-    pub(crate) fn interest(&mut self, held_back: bool) -> (BorrowedFd<'_>, bool, bool) {
+    pub fn interest(&mut self, held_back: bool) -> (BorrowedFd<'_>, bool, bool) {
         let output = !self.session.output().is_empty() && !self.stream.is_handshaking();
         let writes = output || self.stream.wants_write();
         let reads = self.reads() && !held_back;
@@ -144,11 +156,12 @@ impl Channel {
     }
 
     /// Notes its place in the poll set.
-    pub(crate) fn placed(&mut self, place: usize) {
+    pub fn placed(&mut self, place: usize) {
         self.place = place;
     }
 
-    pub(crate) fn place(&self) -> usize {
+    /// Its place in the poll set.
+    pub fn place(&self) -> usize {
         self.place
     }
 
@@ -157,28 +170,28 @@ impl Channel {
     }
 
     /// True if it has work to do although no descriptor says so.
-    pub(crate) fn has_more(&self, switch: &Switch) -> bool {
+    pub fn has_more(&self, switch: &Switch) -> bool {
         let works = self.session.has_work() || self.dump.is_some() && self.session.wants_part();
         let may_work = self.gone.is_none() && self.barrier.is_none() && switch.takes_packet_outs();
         may_work && (works || self.unread && self.reads())
     }
 
     /// When [`Channel::tick`] has something to do.
-    pub(crate) fn next_deadline_ns(&self) -> u64 {
+    pub fn next_deadline_ns(&self) -> u64 {
         let linger_ns = self.lingers_since_ns.map(|since_ns| since_ns + LINGER_NS);
         let session_ns = self.session.next_deadline_ns();
         linger_ns.unwrap_or(u64::MAX).min(session_ns.unwrap_or(u64::MAX))
     }
 
     /// Does what is due by the time: echo requests, connections that say nothing.
-    pub(crate) fn tick(&mut self, now_ns: u64) {
+    pub fn tick(&mut self, now_ns: u64) {
         if self.session.next_deadline_ns().is_some_and(|deadline_ns| deadline_ns <= now_ns) {
             self.session.tick(now_ns);
         }
     }
 
     /// Reads, works on requests, and writes. `readable`: the descriptor says that there is something to read.
-    pub(crate) fn turn(&mut self, readable: bool, switch: &mut Switch, controllers: &mut Controllers, now_ns: u64) {
+    pub fn turn(&mut self, readable: bool, switch: &mut Switch, controllers: &mut Controllers, now_ns: u64) {
         self.unread |= readable;
         for reads in 0.. {
             self.work(switch, controllers, now_ns);
@@ -258,19 +271,19 @@ impl Channel {
     }
 
     /// The version that the barrier at hand waits for.
-    pub(crate) fn waits_for(&self) -> Option<u64> {
+    pub fn waits_for(&self) -> Option<u64> {
         self.barrier.as_ref().map(|(_, version)| *version)
     }
 
     /// Answers the barrier.
-    pub(crate) fn pass_barrier(&mut self) {
+    pub fn pass_barrier(&mut self) {
         if let Some((request, _)) = self.barrier.take() {
             self.session.reply(&request, Reply::Barrier);
         }
     }
 
     /// Writes what waits, as far as the socket takes it.
-    pub(crate) fn write(&mut self) {
+    pub fn write(&mut self) {
         loop {
             let bytes = self.session.output();
             if bytes.is_empty() || self.gone.is_some() {
@@ -311,7 +324,7 @@ impl Channel {
     }
 
     /// True if the limit of this controller, whose main connection it is, allows another packet-in now; a refusal is counted.
-    pub(crate) fn allows_packet_in(&mut self, now_ns: u64) -> bool {
+    pub fn allows_packet_in(&mut self, now_ns: u64) -> bool {
         let Some(bucket) = &mut self.limit else { return true };
         bucket.fill(now_ns);
         let allows = bucket.take(1);
@@ -320,14 +333,14 @@ impl Channel {
     }
 
     /// Notes that a packet-in, which the limit allowed, was not sent after all.
-    pub(crate) fn return_packet_in(&mut self) {
+    pub fn return_packet_in(&mut self) {
         if let Some(bucket) = &mut self.limit {
             bucket.give(1);
         }
     }
 
     /// Sends a packet to the controller, if it wants it; true if it was queued.
-    pub(crate) fn packet_in(&mut self, controllers: &Controllers, packet: &PacketIn) -> bool {
+    pub fn packet_in(&mut self, controllers: &Controllers, packet: &PacketIn) -> bool {
         let delivery = self.session.packet_in(controllers, packet);
         self.counts.packet_ins += u64::from(delivery == Delivery::Queued);
         self.counts.packet_ins_dropped += u64::from(delivery == Delivery::Dropped);
@@ -335,7 +348,7 @@ impl Channel {
     }
 
     /// The session, to tell the controller of something else than a packet.
-    pub(crate) fn session(&mut self) -> &mut Session {
+    pub fn session(&mut self) -> &mut Session {
         &mut self.session
     }
 }

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use rustls::{ClientConnection, ServerConnection, StreamOwned};
 
 /// Bytes to and from a controller, without waiting.
-pub(crate) trait ByteStream: Read + Write + Send {
+pub trait ByteStream: Read + Write + Send {
     /// Descriptor to sleep on.
     fn descriptor(&self) -> BorrowedFd<'_>;
 
