@@ -289,6 +289,12 @@ impl<A: App> Datapath for Sharded<A> {
         }
     }
 
+    fn stuck(&mut self, to: PortIndex, context: &mut Context<'_>) {
+        if self.exit == Some(to) {
+            self.stack.stuck(to, context);
+        }
+    }
+
     fn removed(&mut self, port: PortIndex, context: &mut Context<'_>) {
         if let Some(queue) = self.queue_mut(port) {
             context.pool.free(&mut queue.packets);

@@ -170,6 +170,7 @@ impl<A: App> Datapath for Stack<A> {
 
     fn removed(&mut self, _: PortIndex, context: &mut Context<'_>) {
         context.pool.free(&mut self.engine.egress.output);
+        self.engine.owing.clear();
     }
 
     fn next_deadline_ns(&self) -> u64 {
@@ -185,8 +186,14 @@ impl<A: App> Datapath for Stack<A> {
         self.finish();
     }
 
+    /// The port takes nothing: its peers find out by themselves how connections ended.
+    fn stuck(&mut self, _: PortIndex, _: &mut Context<'_>) {
+        self.engine.owing.clear();
+    }
+
+    /// True if the program is done, and no connection that ended owes an acknowledgment: the peer would wait for it and call the connection lost.
     fn is_done(&self) -> bool {
-        self.app.is_done()
+        self.app.is_done() && self.engine.owing.is_empty()
     }
 }
 

@@ -3,6 +3,7 @@
 use super::common;
 
 use common::{A, B, Pair, Told, address, config};
+use linerate_port::{Context, Datapath, PortIndex};
 use linerate_tcp::{CloseReason, Conn, ConnectOptions, Keepalive, ListenOptions, StackConfig};
 use linerate_wire::Sum;
 
@@ -546,6 +547,58 @@ fn acknowledgments_wait_only_where_data_follow() {
     pair.send_b(b, b"with the acknowledgment");
     pair.run(100);
     assert_eq!(alone(&mut pair), (1, before + 3));
+}
+
+/// Many connections end at once, more than the output has room for, and more than there are TIME-WAIT records.
+#[test]
+fn a_last_acknowledgment_waits_for_room_and_a_program_that_is_done_for_it() {
+    const CONNECTIONS: usize = 40;
+    let mut pair = Pair::with(StackConfig { output_packets: 8, time_wait_max: 4, ..config(1) }, config(2));
+    pair.b.with(pair.now_ns, |app, io| {
+        app.closes = true;
+        io.listen(address(B, 80), ListenOptions::default()).unwrap();
+    });
+    for _ in 0..CONNECTIONS {
+        pair.connect(address(B, 80));
+        pair.settle();
+    }
+    let conns = pair.a.app().connections();
+    pair.a.with(pair.now_ns, |app, io| {
+        conns.iter().for_each(|conn| io.close(*conn));
+        app.done = true;
+    });
+    while pair.pass(true) {}
+    // All FINs of the other side come in one batch.
+    pair.pass(false);
+    assert_eq!(pair.a.app().closed(), [CloseReason::Normal; CONNECTIONS]);
+    assert!(!pair.a.is_done(), "the peer waits for acknowledgments");
+    pair.settle();
+    assert!(pair.a.is_done());
+    assert_eq!(pair.b.app().closed(), [CloseReason::Normal; CONNECTIONS]);
+    assert_eq!((pair.counters_a().retrans_segs, pair.counters_b().retrans_segs), (0, 0));
+}
+
+/// Who waits for a port that takes nothing would wait for ever.
+#[test]
+fn a_last_acknowledgment_does_not_wait_for_a_port_that_is_stuck() {
+    let mut pair = Pair::with(StackConfig { output_packets: 8, ..config(1) }, config(2));
+    pair.b.with(pair.now_ns, |app, io| {
+        app.closes = true;
+        io.listen(address(B, 80), ListenOptions::default()).unwrap();
+    });
+    (0..40).for_each(|_| _ = pair.connect(address(B, 80)));
+    pair.settle();
+    let conns = pair.a.app().connections();
+    pair.a.with(pair.now_ns, |app, io| {
+        conns.iter().for_each(|conn| io.close(*conn));
+        app.done = true;
+    });
+    while pair.pass(true) {}
+    pair.pass(false);
+    assert!(!pair.a.is_done());
+    let (now_ns, pool) = (pair.now_ns, &mut pair.pool);
+    pair.a.stuck(PortIndex(0), &mut Context { now_ns, pool, ports: &mut () });
+    assert!(pair.a.is_done());
 }
 
 /// A stack that always has more to send than leaves still asks whether its neighbour is there.

@@ -1,7 +1,6 @@
 //! Segments of connections that ended (RFC 9293 section 3.10.7.4, TIME-WAIT; RFC 6191).
 
 use super::listen;
-use crate::egress;
 use crate::engine::Engine;
 use crate::segment::{Segment, bit};
 use crate::tuple::Tuple;
@@ -24,10 +23,7 @@ pub(super) fn segment(engine: &mut Engine, tuple: &Tuple, place: u32, segment: &
     if segment.has(bit::FIN) && segment.end() == record.rcv_nxt {
         engine.time_waits.get_mut(place).until = engine.now.in_ms(engine.config.time_wait_ms);
     }
-    let clock = engine.now.tick.wrapping_add(record.ts_offset);
-    let timestamps = record.timestamps.then_some((clock, record.ts_recent));
-    let (seq, ack) = (record.snd_nxt, record.rcv_nxt);
-    engine.send_bare(tuple, &egress::Segment { seq, ack, flags: bit::ACK, timestamps, ..egress::Segment::EMPTY });
+    engine.acknowledge_record(tuple, &record);
 }
 
 /// A SYN that is certainly newer than the connection that ended begins the next one (RFC 6191, RFC 9293 section 3.6.1).

@@ -68,6 +68,9 @@ impl Engine {
             }
             self.file(index);
         }
+        if !self.owing.is_empty() {
+            self.acknowledge_last();
+        }
         if done == self.touched.len() {
             self.touched.clear();
         } else {

@@ -53,8 +53,10 @@ impl Engine {
         true
     }
 
-    /// The connection enters TIME-WAIT: a record takes its place. Without room the oldest record makes room.
+    /// The connection enters TIME-WAIT: a record takes its place. Without room the oldest record makes room. An acknowledgment that the connection
+    /// owes is the record's now.
     pub(crate) fn time_wait(&mut self, index: u32) {
+        let owes = self.tcbs[index].flags.has(Flags::ACK_NOW);
         let until = self.now.in_ms(self.config.time_wait_ms);
         if self.time_waits.is_full()
             && let Some(oldest) = self.time_waits.expired(self.now, true)
@@ -71,6 +73,10 @@ impl Engine {
         };
         let hash = self.hash_of(index);
         self.table.replace(hash, index, place | IS_TIME_WAIT);
+        // The port takes nothing now and then. Of more connections than there can be, the last ones have to acknowledge a FIN that comes again.
+        if owes && self.owing.len() < self.tcbs.capacity() {
+            self.owing.push_back((self.tuple_of_record(place), record));
+        }
         if self.lingers(index) {
             let tcb = &mut self.tcbs[index];
             if tcb.flags.has(Flags::V6) {

@@ -29,7 +29,7 @@ use crate::listen::Listeners;
 use crate::ports::Ports;
 use crate::receive::ReceiveMemory;
 use crate::send::{self, SendMemory};
-use crate::time_wait::TimeWaits;
+use crate::time_wait::{Record, TimeWaits};
 use crate::tuple::Tuple;
 use crate::{CloseReason, Conn, Counters, Flags, NONE, Now, SoftError, StackConfig, StackError, State, Tcb};
 
@@ -82,6 +82,8 @@ pub(crate) struct Engine {
     due_ns: Cell<u64>,
     /// Connections that may have something to send; each has the flag `TOUCHED`.
     pub(crate) touched: Vec<u32>,
+    /// Connections in TIME-WAIT whose last acknowledgment waits for a frame or for room.
+    pub(crate) owing: VecDeque<(Tuple, Record)>,
     supply: emit::Supply,
     pub(crate) events: VecDeque<Event>,
     /// Where bytes lie while the program looks at them.
@@ -123,6 +125,7 @@ impl Engine {
             acks: Fifo::new(2 * connections)?,
             due_ns: Cell::new(timers::UNKNOWN),
             touched: Vec::with_capacity(1024),
+            owing: VecDeque::new(),
             supply: emit::Supply::default(),
             events: VecDeque::with_capacity(256),
             scratch: Vec::with_capacity(2048),
@@ -290,7 +293,7 @@ impl Engine {
     /// True if connections wait for a frame or for room in the output.
     #[inline]
     pub(crate) fn has_touched(&self) -> bool {
-        !self.touched.is_empty()
+        !self.touched.is_empty() | !self.owing.is_empty()
     }
 
     /// Bytes to send; returns how many were taken.

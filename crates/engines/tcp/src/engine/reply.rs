@@ -6,9 +6,28 @@ use super::Engine;
 use crate::Seq;
 use crate::egress::Segment;
 use crate::segment::{Segment as Arrived, bit};
+use crate::time_wait::Record;
 use crate::tuple::Tuple;
 
 impl Engine {
+    /// Acknowledges all that came by a connection that is in TIME-WAIT.
+    pub(crate) fn acknowledge_record(&mut self, tuple: &Tuple, record: &Record) {
+        let clock = self.now.tick.wrapping_add(record.ts_offset);
+        let timestamps = record.timestamps.then_some((clock, record.ts_recent));
+        let (seq, ack) = (record.snd_nxt, record.rcv_nxt);
+        self.send_bare(tuple, &Segment { seq, ack, flags: bit::ACK, timestamps, ..Segment::EMPTY });
+    }
+
+    /// Sends the last acknowledgments that had to wait, as far as there is room.
+    #[cold]
+    pub(crate) fn acknowledge_last(&mut self) {
+        while self.egress.can_send()
+            && let Some((tuple, record)) = self.owing.pop_front()
+        {
+            self.acknowledge_record(&tuple, &record);
+        }
+    }
+
     /// Resets whoever sent a segment that belongs to nothing (RFC 9293 section 3.10.7.1). A reset is never answered.
     pub(crate) fn refuse(&mut self, tuple: &Tuple, arrived: &Arrived<'_>) {
         if arrived.has(bit::RST) {

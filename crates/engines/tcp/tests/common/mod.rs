@@ -40,6 +40,8 @@ pub struct Recorder {
     pub undelivered: Vec<(UdpId, ErrorKind)>,
     /// How far urgent bytes reached.
     pub urgent: Vec<u32>,
+    /// It has nothing left to do.
+    pub done: bool,
 }
 
 impl App for Recorder {
@@ -84,6 +86,10 @@ impl App for Recorder {
 
     fn closed(&mut self, conn: Conn, why: CloseReason, _: &mut Io<'_>) {
         self.told.push(Told::Closed(conn, why));
+    }
+
+    fn is_done(&self) -> bool {
+        self.done
     }
 }
 
