@@ -549,16 +549,15 @@ fn acknowledgments_wait_only_where_data_follow() {
     assert_eq!(alone(&mut pair), (1, before + 3));
 }
 
-/// Many connections end at once, more than the output has room for, and more than there are TIME-WAIT records.
-#[test]
-fn a_last_acknowledgment_waits_for_room_and_a_program_that_is_done_for_it() {
-    const CONNECTIONS: usize = 40;
-    let mut pair = Pair::with(StackConfig { output_packets: 8, time_wait_max: 4, ..config(1) }, config(2));
+/// The first stack, which has this configuration and whose program is done, closed 40 connections, and all FINs of the other side came in one
+/// batch: more than the output has room for acknowledgments.
+fn closed_at_once(config_a: StackConfig) -> Pair {
+    let mut pair = Pair::with(StackConfig { output_packets: 8, ..config_a }, config(2));
     pair.b.with(pair.now_ns, |app, io| {
         app.closes = true;
         io.listen(address(B, 80), ListenOptions::default()).unwrap();
     });
-    for _ in 0..CONNECTIONS {
+    for _ in 0..40 {
         pair.connect(address(B, 80));
         pair.settle();
     }
@@ -568,34 +567,26 @@ fn a_last_acknowledgment_waits_for_room_and_a_program_that_is_done_for_it() {
         app.done = true;
     });
     while pair.pass(true) {}
-    // All FINs of the other side come in one batch.
     pair.pass(false);
-    assert_eq!(pair.a.app().closed(), [CloseReason::Normal; CONNECTIONS]);
+    assert_eq!(pair.a.app().closed(), [CloseReason::Normal; 40]);
     assert!(!pair.a.is_done(), "the peer waits for acknowledgments");
+    pair
+}
+
+/// Also of more connections than there are TIME-WAIT records.
+#[test]
+fn a_last_acknowledgment_waits_for_room_and_a_program_that_is_done_for_it() {
+    let mut pair = closed_at_once(StackConfig { time_wait_max: 4, ..config(1) });
     pair.settle();
     assert!(pair.a.is_done());
-    assert_eq!(pair.b.app().closed(), [CloseReason::Normal; CONNECTIONS]);
+    assert_eq!(pair.b.app().closed(), [CloseReason::Normal; 40]);
     assert_eq!((pair.counters_a().retrans_segs, pair.counters_b().retrans_segs), (0, 0));
 }
 
 /// Who waits for a port that takes nothing would wait for ever.
 #[test]
 fn a_last_acknowledgment_does_not_wait_for_a_port_that_is_stuck() {
-    let mut pair = Pair::with(StackConfig { output_packets: 8, ..config(1) }, config(2));
-    pair.b.with(pair.now_ns, |app, io| {
-        app.closes = true;
-        io.listen(address(B, 80), ListenOptions::default()).unwrap();
-    });
-    (0..40).for_each(|_| _ = pair.connect(address(B, 80)));
-    pair.settle();
-    let conns = pair.a.app().connections();
-    pair.a.with(pair.now_ns, |app, io| {
-        conns.iter().for_each(|conn| io.close(*conn));
-        app.done = true;
-    });
-    while pair.pass(true) {}
-    pair.pass(false);
-    assert!(!pair.a.is_done());
+    let mut pair = closed_at_once(config(1));
     let (now_ns, pool) = (pair.now_ns, &mut pair.pool);
     pair.a.stuck(PortIndex(0), &mut Context { now_ns, pool, ports: &mut () });
     assert!(pair.a.is_done());

@@ -38,6 +38,10 @@ const ECT0: u8 = 2;
 impl Engine {
     /// Sends what the touched connections have, as far as there are frames and room. Those that had to wait stay in the list.
     pub(crate) fn flush(&mut self) {
+        // Before those that have data, which may fill the output for as long as they have some.
+        if !self.owing.is_empty() {
+            self.acknowledge_last();
+        }
         // Connections that have to wait for something join the list behind those that are in it now.
         let (count, mut done) = (self.touched.len(), 0);
         self.supply.segments = 0;
@@ -67,9 +71,6 @@ impl Engine {
                 self.events.push_back(Event::Sendable(index));
             }
             self.file(index);
-        }
-        if !self.owing.is_empty() {
-            self.acknowledge_last();
         }
         if done == self.touched.len() {
             self.touched.clear();
