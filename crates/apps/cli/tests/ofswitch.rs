@@ -160,7 +160,11 @@ fn entries_are_changed_traced_saved_and_restored() {
     assert!(place.ctl(&["show", "interface", "9"]).status.code() == Some(1));
     let other = place.ctl(&["--name", "other", "show", "flow"]);
     assert_eq!(other.status.code(), Some(2));
-    assert!(stderr(&other).contains("`linerate ofswitch --help` tells how to start one, with --name other"), "{}", stderr(&other));
+    assert!(
+        stderr(&other).contains("`linerate ofswitch --help` tells how to start one, with --name other"),
+        "{}",
+        stderr(&other)
+    );
 }
 
 #[test]

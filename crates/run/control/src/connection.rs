@@ -29,7 +29,8 @@ impl Connection {
     pub fn to(dir: &RuntimeDir) -> Result<Connection, ControlError> {
         let path = dir.control();
         let none = |why: String| {
-            let hint = format!("`linerate {} --help` tells how to start one, with --name {}", dir.program(), dir.name());
+            let hint =
+                format!("`linerate {} --help` tells how to start one, with --name {}", dir.program(), dir.name());
             ControlError::new(format!("{} {:?} is not running ({why})", dir.program(), dir.name()), hint)
         };
         if !path.exists() {

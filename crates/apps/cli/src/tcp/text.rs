@@ -87,6 +87,7 @@ pub fn load(snapshot: &Snapshot<LoadDocument>) -> String {
     lines.push(times("latency", &load.latency));
     lines.push(times("handshake", &load.handshakes));
     account(&mut lines, "requests", &load.requests);
+    lines.extend(load.first_wrong_answer.iter().map(|what| format!("  the first wrong answer: {what}")));
     account(&mut lines, "connections", &load.connections);
     lines.extend(load.refusals.iter().map(|(why, times)| row("not begun", *times, why)));
     if load.stray_datagrams > 0 {

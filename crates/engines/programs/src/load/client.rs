@@ -17,9 +17,10 @@ use linerate_tcp::{CloseReason, Conn, ErrorKind, UdpId};
 use super::account::{Account, Cause};
 use super::answer::Whole;
 use super::connection::{Connection, Phase};
-use super::meters::Meters;
+use super::meters::{FirstWrong, Meters};
 use super::plan::{Answer, Plan};
 use super::schedule::Timetable;
+use super::wrong::Wrong;
 use crate::network::{Network, Program};
 use crate::table::Table;
 
@@ -140,25 +141,27 @@ impl Client {
         self.connections.get(number).is_some_and(|connection| connection.conn == conn).then_some(number)
     }
 
-    /// An answer came to its end.
-    pub(super) fn answered<N: Network>(&mut self, number: u32, whole: Whole, network: &mut N) {
+    /// An answer came to its end, with the last byte of `data`.
+    pub(super) fn answered<N: Network>(&mut self, number: u32, whole: Whole, data: &[u8], network: &mut N) {
         let now_ns = network.time_ns();
         let Client { connections, meters, plan, start_ns, stage, .. } = self;
         let Some(connection) = connections.get_mut(number) else { return };
         let Some(request) = connection.requests.pop_front() else { return };
         let kind = &mut meters.kinds[request.kind as usize];
-        if whole.wrong {
+        if let Some(wrong) = whole.wrong {
             meters.requests.lose(Cause::WrongAnswer, 1);
             kind.errors += 1;
+            let asked = plan.kinds.get(request.kind as usize);
+            meters.first_wrong.get_or_insert_with(|| FirstWrong { at_ns: now_ns, what: wrong.describe(asked, data) });
         } else {
             meters.requests.complete();
             kind.completed += 1;
         }
         if whole.status > 0 {
             *meters.statuses.entry(whole.status).or_default() += 1;
-            kind.errors += u64::from(whole.status >= 400 && !whole.wrong);
+            kind.errors += u64::from(whole.status >= 400 && whole.wrong.is_none());
         }
-        if request.due_ns >= *start_ns + plan.warmup_ns && !whole.wrong {
+        if request.due_ns >= *start_ns + plan.warmup_ns && whole.wrong.is_none() {
             let latency_ns = now_ns.saturating_sub(request.due_ns);
             meters.latency.record(latency_ns);
             if let Some(latency) = &mut kind.latency {
@@ -171,6 +174,17 @@ impl Client {
         }
         self.think(number, now_ns);
         self.go_on(number, network);
+    }
+
+    /// Ends a connection at once, because what came is no answer, which was found in `data`.
+    fn refuse<N: Network>(&mut self, number: u32, wrong: Wrong, data: &[u8], network: &mut N) {
+        if self.meters.first_wrong.is_none() {
+            let Some(connection) = self.connections.get(number) else { return };
+            let asked = connection.requests.front().and_then(|request| self.plan.kinds.get(request.kind as usize));
+            let what = wrong.describe(asked, connection.reader.shown(data));
+            self.meters.first_wrong = Some(FirstWrong { at_ns: network.time_ns(), what });
+        }
+        self.fail(number, Cause::WrongAnswer, network);
     }
 
     /// Ends a connection at once, because of `cause`.
@@ -255,26 +269,26 @@ impl Program for Client {
                 break;
             };
             let Some(request) = connection.requests.front() else {
-                // Nobody asked for this.
-                self.fail(number, Cause::WrongAnswer, network);
+                self.refuse(number, Wrong::Unasked, rest, network);
                 break;
             };
             match connection.reader.read(rest, &self.plan.kinds[request.kind as usize]) {
                 Ok((taken, whole)) => {
-                    rest = &rest[taken..];
+                    let read;
+                    (read, rest) = rest.split_at(taken);
                     let Some(whole) = whole else { continue };
                     let answer = &self.plan.kinds[request.kind as usize].answer;
                     let is_rest_asked_for = connection.requests.len() > 1 || matches!(answer, Answer::Bytes(_));
-                    self.answered(number, whole, network);
+                    self.answered(number, whole, read, network);
                     let is_open = |one: &Connection| one.phase == Phase::Open;
                     if !rest.is_empty() && !is_rest_asked_for && self.connections.get(number).is_some_and(is_open) {
                         // What came with an answer is none to the request that this let begin.
-                        self.fail(number, Cause::WrongAnswer, network);
+                        self.refuse(number, Wrong::Unasked, rest, network);
                         break;
                     }
                 }
-                Err(cause) => {
-                    self.fail(number, cause, network);
+                Err(wrong) => {
+                    self.refuse(number, wrong, rest, network);
                     break;
                 }
             }
@@ -300,9 +314,9 @@ impl Program for Client {
             None => Ok(None),
         };
         match whole {
-            Ok(Some(whole)) => self.answered(number, whole, network),
+            Ok(Some(whole)) => self.answered(number, whole, &[], network),
             Ok(None) => {}
-            Err(cause) => return self.fail(number, cause, network),
+            Err(wrong) => return self.refuse(number, wrong, &[], network),
         }
         self.lose_requests(number, Cause::Closed);
         self.close(number, network);

@@ -13,6 +13,7 @@ use super::answer::Whole;
 use super::client::{Client, Stage};
 use super::connection::Phase;
 use super::plan::{Answer, Kind};
+use super::wrong::Wrong;
 use crate::network::Network;
 
 /// Bytes of the number that a request begins with.
@@ -80,7 +81,8 @@ impl Client {
         match judge(&self.plan.kinds[request.kind as usize], request.number, data) {
             None => self.meters.strays += 1,
             Some(is_right) => {
-                self.answered(number, Whole { status: 0, keep_alive: true, wrong: !is_right }, network);
+                let wrong = (!is_right).then_some(Wrong::Datagram);
+                self.answered(number, Whole { status: 0, keep_alive: true, wrong }, data, network);
                 self.fill(network);
             }
         }

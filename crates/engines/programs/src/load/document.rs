@@ -26,6 +26,9 @@ pub struct LoadDocument {
     pub connections: Account,
     /// Requests.
     pub requests: Account,
+    /// What was wrong with the first wrong answer.
+    #[serde(default)]
+    pub first_wrong_answer: Option<String>,
     /// Connections that could not be begun, by what the stack said.
     pub refusals: BTreeMap<String, u64>,
     /// Answers by HTTP status.
@@ -186,6 +189,7 @@ impl Reports for Client {
             handshakes: Times::of(&meters.handshakes),
             kinds: kinds.collect(),
             done: readings.iter().all(|reading| reading.is_done),
+            first_wrong_answer: meters.first_wrong.map(|first| first.what),
             refusals: meters.refusals,
             statuses: meters.statuses,
         }

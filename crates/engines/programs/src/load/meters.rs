@@ -34,6 +34,17 @@ pub struct Meters {
     pub answered: u64,
     /// By kind of request.
     pub kinds: Vec<KindMeters>,
+    /// The first wrong answer.
+    pub first_wrong: Option<FirstWrong>,
+}
+
+/// The first wrong answer of a load.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FirstWrong {
+    /// When it came, by the clock of the load.
+    pub at_ns: u64,
+    /// What was wrong with it, in words.
+    pub what: String,
 }
 
 /// Counts and times of a kind of request.
@@ -64,6 +75,7 @@ impl Meters {
             handshakes: Histogram::default(),
             answered: 0,
             kinds: vec![kind; kinds],
+            first_wrong: None,
         }
     }
 
@@ -75,6 +87,8 @@ impl Meters {
         for (why, times) in &other.refusals {
             *self.refusals.entry(why.clone()).or_default() += times;
         }
+        let firsts = [self.first_wrong.take(), other.first_wrong.clone()];
+        self.first_wrong = firsts.into_iter().flatten().min_by_key(|first| first.at_ns);
         self.tx_bytes += other.tx_bytes;
         self.rx_bytes += other.rx_bytes;
         self.strays += other.strays;

@@ -38,6 +38,10 @@ fn accounts<S: Program>(net: &Loopback<Client, S>) -> (Account, Account) {
     (connections, requests)
 }
 
+fn first_wrong<S: Program>(net: &Loopback<Client, S>) -> &str {
+    &net.client.meters().first_wrong.as_ref().unwrap().what
+}
+
 fn lost(account: &Account, cause: Cause) -> u64 {
     account.lost.iter().find(|loss| loss.cause == cause).map_or(0, |loss| loss.count)
 }
@@ -241,6 +245,10 @@ fn an_answer_that_nobody_asked_for_is_wrong() {
     net.run(10_000, 20 * SECOND);
     let (_, requests) = accounts(&net);
     assert_eq!((requests.begun, requests.completed, lost(&requests, Cause::WrongAnswer)), (10, 5, 5), "{requests:?}");
+    assert_eq!(
+        first_wrong(&net),
+        "bytes that no request asked for: `HTTP/1.1 200 OK\\r\\nContent-Length: 2\\r\\n\\r\\nok`"
+    );
 }
 
 #[test]
@@ -264,11 +272,13 @@ fn wrong_answers_are_no_completed_ones() {
     let (_, requests) = accounts(&net);
     assert_eq!((requests.completed, lost(&requests, Cause::WrongAnswer)), (0, 10));
     assert_eq!(net.client.meters().latency.count(), 0);
+    assert_eq!(first_wrong(&net), "10 bytes of content where 11 are expected");
 
     let mut net = load(&format!("count = 5\n{HTTP}"), Echo::new(echo()));
     net.run(10_000, 20 * SECOND);
     let (_, requests) = accounts(&net);
     assert_eq!((requests.completed, lost(&requests, Cause::WrongAnswer)), (0, 5), "an echo is no HTTP response");
+    assert!(first_wrong(&net).contains("tcp://"), "{}", first_wrong(&net));
 }
 
 #[test]
@@ -336,6 +346,11 @@ fn a_datagram_with_another_answer_is_wrong() {
     let mut net = load(text, Chargen::new(echo()));
     net.run(1_000_000, 60 * SECOND);
     assert_eq!(lost(&accounts(&net).1, Cause::WrongAnswer), 3);
+    assert!(
+        first_wrong(&net).starts_with("a datagram of 444 bytes where 443 are expected: `"),
+        "{}",
+        first_wrong(&net)
+    );
     let mut net = load(&text.replace("443", "444"), Chargen::new(echo()));
     net.run(1_000_000, 60 * SECOND);
     assert_eq!(accounts(&net).1.completed, 3);

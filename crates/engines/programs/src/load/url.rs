@@ -68,7 +68,8 @@ impl Url {
     /// What is wrong, and what to write.
     pub fn parse(text: &str) -> Result<Url, String> {
         let (scheme, rest) = text.split_once("://").unwrap_or(("http", text));
-        let scheme = match scheme {
+        let name = scheme;
+        let scheme = match name {
             "http" => Scheme::Http,
             "tcp" => Scheme::Tcp,
             "https" => Scheme::Https,
@@ -88,6 +89,9 @@ impl Url {
         };
         if port == 0 {
             return Err(format!("{text}: 0 is not a port (1 to 65535)"));
+        }
+        if !path.is_empty() && path != "/" && scheme.port().is_none() {
+            return Err(format!("{text}: {path} says nothing there; write {name}://{authority}"));
         }
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
         // What follows # stays with the user agent (RFC 3986 section 3.5).
@@ -163,6 +167,8 @@ mod tests {
             "http://a b/",
             "http://[::1]x/",
             "udp://1.2.3.4",
+            "udp://1.2.3.4:7?response=9",
+            "tcp://1.2.3.4:7/a",
         ] {
             assert!(Url::parse(wrong).is_err(), "{wrong}");
         }
