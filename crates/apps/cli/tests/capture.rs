@@ -34,6 +34,17 @@ fn number(value: &Value) -> u64 {
 }
 
 #[test]
+fn who_names_no_port_is_told_how() {
+    for (arguments, said) in
+        [("capture lo", "linerate capture -i lo"), ("capture tcp port 80", "-i any"), ("capture", "-r FILE")]
+    {
+        let ended = Run::start(arguments).end();
+        ended.expect_code(2);
+        assert!(ended.stderr.contains(said), "{}", ended.stderr);
+    }
+}
+
+#[test]
 fn what_was_sent_is_in_the_file_or_counted_as_lost() {
     let Some(wire) = Wire::new(1) else { return };
     let directory = TempDir::new().unwrap();

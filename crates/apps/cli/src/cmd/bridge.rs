@@ -94,7 +94,7 @@ fn try_run(args: &Args) -> Result<bool, String> {
         let what = if args.interfaces.len() == 1 && args.ports.is_empty() {
             "one port is given; the kernel's own stack as the second is tap:NAME, with an address on it"
         } else {
-            "a bridge has two ports"
+            "a bridge has two ports: linerate bridge PORT PORT, as in `linerate bridge eth1 eth2`; `linerate ports` lists what a port can be"
         };
         return Err(what.into());
     };

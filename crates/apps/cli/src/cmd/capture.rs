@@ -35,7 +35,7 @@ been full: such a run was too short to be free of loss. docs/capture.md has more
 pub struct Args {
     /// Ports: an interface (an AF_PACKET ring, walked in place), or xdp:IF, pcap:IF, tap:NAME, memif:SOCKET, vhost:SOCKET, shm:SOCKET,
     /// file:PATH as `linerate ports` lists them; each has a thread of its own. `any` is every Ethernet interface that is up now
-    #[arg(short, long = "interface", value_name = "PORT", required_unless_present = "read")]
+    #[arg(short, long = "interface", value_name = "PORT")]
     interfaces: Vec<String>,
     /// Capture file to take packets from, as -i file:FILE; `linerate read FILE` prints its packets
     #[arg(short, long, value_name = "FILE")]
@@ -114,6 +114,17 @@ pub fn run(args: &Args) -> ExitCode {
 fn plan(args: &Args) -> Result<Plan, String> {
     if args.json && args.write.as_deref() == Some("-") {
         return Err("-w - and --json both want standard output".into());
+    }
+    if args.interfaces.is_empty() && args.read.is_empty() {
+        return Err(match &args.words[..] {
+            // What stands alone at the end is a filter.
+            [word] if linerate_sys::netdev::Netdev::open(word).is_ok() || word.contains(':') => {
+                format!("-i is missing: linerate capture -i {word}")
+            }
+            _ => {
+                "no port is named: -i eth1, several with -i eth1 -i eth2, all with -i any; -r FILE reads a file".into()
+            }
+        });
     }
     let mut request = CaptureRequest {
         ring_bytes: args.ring,
