@@ -41,7 +41,7 @@ mod tests {
             // SAFETY: both ranges have `len` bytes, and are of different allocations.
             unsafe { copy_bytes(from[8..].as_ptr(), to[16..].as_mut_ptr(), len) };
             assert!(to[16..16 + len] == from[8..8 + len], "{len}");
-            assert!(to[..16].iter().chain(&to[16 + len..]).all(|byte| *byte == 0xaa), "{len}");
+            assert!(to[..16] == [0xaa; 16] && to[16 + len..] == [0xaa; 256][16 + len..], "{len}");
         }
     }
 }

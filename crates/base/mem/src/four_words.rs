@@ -107,8 +107,8 @@ mod tests {
     fn a_word_is_found_where_both_halves_are_equal() {
         let (low, high) = (0x0000_0000_ffff_fffe, 0x7fff_ffff_0000_0000);
         let all = [0, low, high, low | high, 1, 1 << 32, u64::MAX];
-        // All of them take the interpreter a minute.
-        let all = if cfg!(miri) { &all[..4] } else { &all[..] };
+        // All of them take the interpreter a minute. Of the first three, each two have one half in common or none.
+        let all = if cfg!(miri) { &all[..3] } else { &all[..] };
         for words in (0..all.len().pow(4)).map(|code| [0, 1, 2, 3].map(|at| all[code / all.len().pow(at) % all.len()]))
         {
             let four = FourWords::default();

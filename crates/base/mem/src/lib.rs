@@ -15,8 +15,8 @@
 //! of the same few cache sets, which a power-of-two stride would otherwise fill.
 //!
 //! ```
-//! use linerate_mem::{Batch, Pool};
-//! let mut pool = Pool::new(Default::default()).unwrap();
+//! use linerate_mem::{Batch, Pool, PoolConfig};
+//! let mut pool = Pool::new(PoolConfig { frames: 256, ..PoolConfig::default() }).unwrap();
 //! let mut batch = Batch::new(&pool, 32);
 //! assert_eq!(pool.alloc(&mut batch, 4, 60), 4);
 //! batch.packet_mut(0)[0] = 0x45;
