@@ -2,6 +2,7 @@
 //! the general path, which says why it is not plain.
 
 mod datagram;
+mod syn;
 
 use linerate_mem::Checksum;
 use linerate_wire::{EtherType, Protocol, Sum, ethernet, vlan};
@@ -9,6 +10,7 @@ use linerate_wire::{EtherType, Protocol, Sum, ethernet, vlan};
 use crate::address::{Addresses, Run, contains4, contains6};
 use crate::link::Link;
 pub(crate) use datagram::UsualDatagram4;
+pub use syn::UsualSyn4;
 
 /// A plain TCP segment or UDP datagram over IPv4, without options or fragments, for one of our addresses. The checksum of the IP header is
 /// right, that of the transport was not looked at.

@@ -36,7 +36,7 @@ pub use config::{AddressRange, ConfigError, DhcpMode, IpConfig, Limits, Redirect
 pub use counters::{Counters, DropReason};
 pub use dns::{ResolveError, ResolveId, Resolver};
 pub use event::Event;
-pub use fast::{Fast4, Fast6, Usual4};
+pub use fast::{Fast4, Fast6, Usual4, UsualSyn4};
 pub use inbound::{ErrorKind, IcmpError, Inbound, Original, Packet};
 pub use ip::{ErrorOut, Ip, NoRoute};
 pub use link::LinkHeader;

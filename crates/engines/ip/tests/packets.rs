@@ -4,7 +4,9 @@ use super::support;
 
 use std::net::SocketAddr;
 
-use linerate_ip::{DropReason, ErrorKind, ErrorOut, Event, Inbound, IpConfig, Original, Output, Redirects, Usual4};
+use linerate_ip::{
+    DropReason, ErrorKind, ErrorOut, Event, Inbound, IpConfig, Original, Output, Redirects, Usual4, UsualSyn4,
+};
 use linerate_mem::Checksum;
 use linerate_wire::{EtherType, Parsed, Protocol, Stack, Sum, ethernet, icmpv4, icmpv6, ipv4, ipv6, tcp, udp};
 use support::*;
@@ -121,6 +123,57 @@ fn usual_segments_are_recognised_and_changed_ones_only_if_they_are_plain() {
     assert!(recognised > 200, "{recognised}");
     for len in 0..frame.len() {
         assert_eq!(a.ip.usual4(&frame[..len], Checksum::Verified), None);
+    }
+}
+
+/// A SYN with the usual options is recognised by compares of many bytes at once; a frame that differs in any bit is only if it is plain, is still a SYN
+/// with these options, and says the same.
+#[test]
+fn usual_syn_segments_are_recognised_and_changed_ones_only_if_they_are_plain() {
+    let a = Host::quiet(config(1, NET));
+    let mut frame = frame4(2, 1, header4(), segment, 74);
+    frame[46..48].copy_from_slice(&[0xa0, 0x02]);
+    frame[54..].copy_from_slice(&[2, 4, 5, 0xb4, 4, 2, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2, 1, 3, 3, 7]);
+    let seal = |frame: &mut [u8]| {
+        frame[50..52].fill(0);
+        let pseudo = Sum::new().add_slice(&frame[26..34]).add_u16(6).add_u16((frame.len() - 34) as u16);
+        let sum = pseudo.add_slice(&frame[34..]).finish();
+        frame[50..52].copy_from_slice(&sum.to_be_bytes());
+    };
+    seal(&mut frame);
+    for checksum in [Checksum::Unknown, Checksum::Verified] {
+        assert!(a.ip.is_usual_syn4(&frame, checksum) && a.ip.usual4(&frame, checksum).is_none());
+    }
+    let syn = UsualSyn4::of(&frame).unwrap();
+    assert_eq!((syn.src, syn.dst), (v4("10.0.0.2").to_bits(), v4("10.0.0.1").to_bits()));
+    assert_eq!((syn.ports, syn.timestamps, syn.flags), (999 << 16 | 80, (1, 2), 2));
+    assert_eq!(syn.options[..], frame[54..]);
+    let (mut recognised, mut with_ack) = (0, 0);
+    for bit in 0..8 * frame.len() {
+        let mut other = frame.clone();
+        other[bit / 8] ^= 1 << (bit % 8);
+        let is_covered = !(6 * 8..12 * 8).contains(&bit);
+        assert_eq!(!a.ip.is_usual_syn4(&other, Checksum::Unknown), is_covered || bit == 6 * 8, "bit {bit}");
+        if !a.ip.is_usual_syn4(&other, Checksum::Verified) {
+            continue;
+        }
+        recognised += 1;
+        let syn = UsualSyn4::of(&other).unwrap();
+        let fast = a.ip.fast4(&other, Checksum::Verified).expect("it is plain");
+        assert_eq!((fast.src, fast.dst, fast.offset, fast.end), (syn.src, syn.dst, 34, 74), "bit {bit}");
+        assert_eq!((fast.protocol, fast.tos & 3), (Protocol::TCP, syn.ecn), "bit {bit}");
+        let header = tcp::Packet::new_checked(fast.payload(&other)).unwrap().header();
+        let ends = (header.src_port, header.dst_port, header.sequence, header.acknowledgment, header.window);
+        assert_eq!(ends, ((syn.ports >> 16) as u16, syn.ports as u16, syn.seq, syn.ack, syn.window), "bit {bit}");
+        assert!([0x02, 0x12].contains(&syn.flags) && other[46] >> 4 == 10, "bit {bit}");
+        with_ack += u32::from(syn.flags == 0x12);
+        // Nothing of the options changes but MSS, timestamps and shift.
+        let kept = [54, 55, 58, 59, 60, 61, 70, 71, 72];
+        assert!(kept.iter().all(|at| other[*at] == frame[*at]), "bit {bit}");
+    }
+    assert!(recognised > 200 && with_ack == 1, "{recognised} {with_ack}");
+    for len in 0..frame.len() {
+        assert!(!a.ip.is_usual_syn4(&frame[..len], Checksum::Verified));
     }
 }
 

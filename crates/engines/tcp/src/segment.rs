@@ -119,9 +119,12 @@ impl Offer {
     /// `None` if the options are others: [`Options::parse`] reads them.
     #[inline]
     pub(crate) fn of(options: &[u8]) -> Option<Offer> {
-        let [2, 4, i, j, 4, 2, 8, 10, a, b, c, d, e, f, g, h, 1, 3, 3, shift] = *options else { return None };
-        let timestamps = (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]));
-        Some(Offer { mss: u16::from_be_bytes([i, j]), window_scale: shift.min(14), timestamps })
+        // By words, which is a third of the instructions that bytes take.
+        let words = options.as_chunks::<4>().0.first_chunk::<5>().filter(|_| options.len() == 20)?;
+        let [first, kinds, value, echo, last] = words.map(u32::from_be_bytes);
+        let is_usual = (first >> 16 == 0x0204) & (kinds == 0x0402_080a) & (last >> 8 == 0x01_0303);
+        let offer = Offer { mss: first as u16, window_scale: (last as u8).min(14), timestamps: (value, echo) };
+        is_usual.then_some(offer)
     }
 }
 

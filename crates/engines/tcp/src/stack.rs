@@ -8,7 +8,7 @@
 //! ```
 //! At the end, every connection that was touched sends what it has: one acknowledgment for all its segments in the batch.
 
-use linerate_ip::{Fast4, Inbound, Usual4};
+use linerate_ip::{Fast4, Inbound, Usual4, UsualSyn4};
 use linerate_mem::{Batch, Checksum, Pool};
 use linerate_port::{Context, Datapath, PortIndex};
 use linerate_wire::Protocol;
@@ -52,6 +52,8 @@ struct Arrival {
 enum Kind {
     /// A usual TCP segment over IPv4.
     Usual4,
+    /// A usual SYN over IPv4.
+    Syn4,
     /// A plain TCP segment over IPv4.
     Tcp4,
     /// A plain TCP segment over IPv6.
@@ -81,7 +83,7 @@ impl Default for Arrival {
 impl Arrival {
     #[inline]
     fn is_tcp(&self) -> bool {
-        matches!(self.kind, Kind::Usual4 | Kind::Tcp4 | Kind::Tcp6)
+        matches!(self.kind, Kind::Usual4 | Kind::Syn4 | Kind::Tcp4 | Kind::Tcp6)
     }
 }
 
@@ -323,6 +325,13 @@ fn set_frags(arrivals: &mut [Arrival], batch: &Batch, from: usize) {
 /// Stage 1 of a packet that is not a usual segment.
 #[inline(never)]
 fn plain(engine: &Engine, frame: &[u8], checksum: Checksum, arrival: &mut Arrival) {
+    if engine.egress.ip.is_usual_syn4(frame, checksum)
+        && let Some(syn) = UsualSyn4::of(frame)
+    {
+        arrival.hash = engine.hash_v4(syn.dst, syn.src, syn.ports.rotate_left(16));
+        (arrival.kind, arrival.block) = (Kind::Syn4, NONE);
+        return;
+    }
     if let Some(fast) = engine.egress.ip.fast4(frame, checksum) {
         let Fast4 { src, dst, offset: start, end, tos, protocol, .. } = fast;
         let (mut kind, mut hash, mut both) = (Kind::Udp4, 0, 0);
@@ -360,16 +369,15 @@ fn usual<A: App>(engine: &mut Engine, app: &mut A, arrival: &Arrival, frame: &[u
 /// A usual segment of connection `index`, if it is one that is expected next; else false, and nothing has happened.
 #[inline(always)]
 fn expected<A: App>(engine: &mut Engine, app: &mut A, index: u32, segment: &Usual4<'_>) -> bool {
-    // In other states, no way here takes it.
-    engine.tcbs[index].state == State::Established
-        && (arrive::answer_path(engine, app, index, &plain_of(segment))
-            // A copy, so that the segment need not be in memory where none is made.
-            || expected_otherwise(engine, app, index, &{ *segment }))
+    (engine.tcbs[index].state == State::Established && arrive::answer_path(engine, app, index, &plain_of(segment)))
+        // A copy, so that the segment need not be in memory where none is made.
+        || expected_otherwise(engine, app, index, &{ *segment })
 }
 
 #[inline(never)]
 fn expected_otherwise<A: App>(engine: &mut Engine, app: &mut A, index: u32, segment: &Usual4<'_>) -> bool {
-    arrive::fast_path(engine, app, index, &plain_of(segment))
+    let plain = plain_of(segment);
+    arrive::fast_path(engine, app, index, &plain) || arrive::brief_path(engine, app, index, &plain)
 }
 
 /// Stage 3 of a packet that [`usual`] does not take; how many segments and datagrams are to be counted.
@@ -383,6 +391,10 @@ fn less_usual_kind<A: App>(
 ) -> (u64, u64) {
     match arrival.kind {
         Kind::Usual4 => return (u64::from(less_usual(engine, app, arrival, frame, checksum)), 0),
+        Kind::Syn4 => {
+            syn(engine, app, arrival, frame);
+            return (1, 0);
+        }
         Kind::Tcp4 | Kind::Tcp6 => {
             tcp(engine, app, arrival, frame);
             return (1, 0);
@@ -416,16 +428,11 @@ fn plain_of<'a>(segment: &Usual4<'a>) -> Plain<'a> {
     }
 }
 
-/// A segment with usual headers that the fast path does not take; false if its source address is none that another host can have.
+/// A segment with usual headers that no shorter way takes; false if its source address is none that another host can have.
 #[inline(never)]
 fn less_usual<A: App>(engine: &mut Engine, app: &mut A, arrival: &Arrival, frame: &[u8], checksum: Checksum) -> bool {
     let Some(usual) = Usual4::of(frame, arrival.end) else { return false };
     let found = engine.usual_connection(arrival.block, &usual);
-    if let Some(index) = found
-        && arrive::brief_path(engine, app, index, &plain_of(&usual))
-    {
-        return true;
-    }
     if !engine.egress.ip.may_send4(usual.src()) {
         other(engine, app, frame, checksum);
         return false;
@@ -462,6 +469,29 @@ fn any<A: App>(engine: &mut Engine, app: &mut A, tuple: &Tuple, found: Option<u3
         return;
     }
     arrive::segment(engine, app, tuple, found, segment);
+}
+
+/// Stage 3 of a usual SYN, which no connection that stands expects.
+#[inline(never)]
+fn syn<A: App>(engine: &mut Engine, app: &mut A, arrival: &Arrival, frame: &[u8]) {
+    let Some(usual) = UsualSyn4::of(frame) else { return };
+    let (local, remote, ports) = (usual.dst, usual.src, usual.ports.rotate_left(16));
+    let segment = Segment {
+        src_port: ports as u16,
+        dst_port: (ports >> 16) as u16,
+        seq: Seq(usual.seq),
+        ack: Seq(usual.ack),
+        flags: usual.flags,
+        window: usual.window,
+        // There is no urgent byte without the flag.
+        urgent: 0,
+        timestamps: Some(usual.timestamps),
+        options: usual.options,
+        data: &[],
+        ecn: usual.ecn,
+    };
+    let found = engine.find_v4(arrival.hash, local, remote, ports);
+    arrive::segment(engine, app, &tuple(local.into(), remote.into(), ports, false), found, &segment);
 }
 
 /// Stage 3 of a plain TCP segment.

@@ -195,6 +195,13 @@ impl Ip {
         self.fast.usual4(frame, checksum)
     }
 
+    /// Recognises a usual SYN over IPv4 for one of our addresses ([`crate::UsualSyn4`]); anything else takes another way. `checksum` as for
+    /// [`Ip::fast4`].
+    #[inline]
+    pub fn is_usual_syn4(&self, frame: &[u8], checksum: Checksum) -> bool {
+        self.fast.is_usual_syn4(frame, checksum)
+    }
+
     /// See [`crate::Udp::receive_usual4`].
     #[inline(always)]
     pub(crate) fn usual_datagram4<'a>(&self, frame: &'a [u8], checksum: Checksum) -> Option<UsualDatagram4<'a>> {

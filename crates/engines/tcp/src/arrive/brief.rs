@@ -11,15 +11,14 @@ use crate::{App, Flags, NONE, State};
 
 use super::fast::Plain;
 
-/// A segment in sequence, of a connection without anything unusual in any state from SYN-RECEIVED on. False, and nothing has happened, if it must
+/// A segment in sequence, of a connection with timestamps and without anything unusual in any state from SYN-RECEIVED on. False, and nothing has happened, if it must
 /// go the long way.
 #[inline(never)]
 pub(crate) fn brief_path<A: App>(engine: &mut Engine, app: &mut A, index: u32, segment: &Plain<'_>) -> bool {
-    const OTHER: Flags = Flags(Flags::ECN.0 | Flags::SILENT.0 | Flags::PAUSED.0);
+    const USUAL: Flags = Flags(Flags::TIMESTAMPS.0 | Flags::ECN.0 | Flags::SILENT.0 | Flags::PAUSED.0);
     let Engine { tcbs, send, counters, touched, egress, now, .. } = &mut *engine;
     let tcb = &mut tcbs[index];
-    let timestamps = tcb.flags.has(Flags::TIMESTAMPS);
-    let (value, echo) = segment.timestamps.unwrap_or((0, 0));
+    let Some((value, echo)) = segment.timestamps else { return false };
     let fin = segment.flags & bit::FIN != 0;
     let len = segment.data.len() as u32 + u32::from(fin);
     let is_plain = (tcb.state >= State::SynReceived)
@@ -28,9 +27,8 @@ pub(crate) fn brief_path<A: App>(engine: &mut Engine, app: &mut A, index: u32, s
         & (segment.seq == tcb.rcv_nxt)
         & (tcb.recv == NONE)
         & (tcb.cold == NONE)
-        & !tcb.flags.any(OTHER)
-        & (segment.timestamps.is_some() == timestamps)
-        & (!timestamps | (value.wrapping_sub(tcb.ts_recent) as i32 >= 0))
+        & (tcb.flags.0 & USUAL.0 == Flags::TIMESTAMPS.0)
+        & (value.wrapping_sub(tcb.ts_recent) as i32 >= 0)
         & (segment.ack - tcb.snd_una <= tcb.snd_nxt - tcb.snd_una)
         & (len <= tcb.rcv_edge - tcb.rcv_nxt);
     let begins = tcb.state == State::SynReceived;
@@ -39,14 +37,14 @@ pub(crate) fn brief_path<A: App>(engine: &mut Engine, app: &mut A, index: u32, s
     if !(is_plain & may_begin & (is_open | (len == 0))) {
         return false;
     }
-    if timestamps && tcb.ack_sent == tcb.rcv_nxt {
+    if tcb.ack_sent == tcb.rcv_nxt {
         tcb.ts_recent = value;
     }
     counters.pure_acks += u64::from(len == 0);
     let has_moved = segment.ack != tcb.snd_una;
     let wnd = u32::from(segment.window) << tcb.snd_scale();
     if has_moved | (wnd != tcb.snd_wnd) | (len == 0) {
-        let ts_echo = timestamps.then(|| echo.wrapping_sub(tcb.ts_offset));
+        let ts_echo = Some(echo.wrapping_sub(tcb.ts_offset));
         let ack = Ack { ack: segment.ack, seq: segment.seq, wnd, sack: &[], ts_echo, ece: false, len };
         if has_moved {
             egress.confirm(tcb.hop);
@@ -68,7 +66,9 @@ pub(crate) fn brief_path<A: App>(engine: &mut Engine, app: &mut A, index: u32, s
             return true;
         }
     }
-    if len > 0 {
+    if (len > 0) & segment.data.is_empty() & (engine.tcbs[index].recv == NONE) {
+        data::peer_finished(engine, app, index);
+    } else if len > 0 {
         data::in_order(engine, app, index, segment.data, fin);
     }
     true

@@ -213,7 +213,7 @@ pub(crate) fn deliver_ready<A: App>(engine: &mut Engine, app: &mut A, index: u32
 }
 
 /// The peer's FIN arrived in order.
-fn peer_finished<A: App>(engine: &mut Engine, app: &mut A, index: u32) {
+pub(super) fn peer_finished<A: App>(engine: &mut Engine, app: &mut A, index: u32) {
     let conn = engine.conn(index);
     let tcb = &mut engine.tcbs[index];
     tcb.rcv_nxt += 1;

@@ -220,11 +220,11 @@ pub(super) fn write_usual(frame: &mut [u8], link: &[u8; 16], tcb: &Tcb, segment:
     34 + tcp_len
 }
 
-/// As [`write_v4`], for a SYN with these words of options, without data.
+/// As [`write_v4`], for a SYN with these words of options, without data, and a link header as for [`write_usual`].
 #[inline]
 pub(super) fn write_syn(
     frame: &mut [u8],
-    link: &[u8; 14],
+    link: &[u8; 16],
     ends: Ends,
     segment: &Segment<'_>,
     options: [u32; 5],
@@ -236,10 +236,11 @@ pub(super) fn write_syn(
     let segment = Segment { options: &[0; 20], timestamps: None, data: &[], ..*segment };
     let [a, b, c, d, e, f, g, h, i, j] = words_v4(ends, &segment, 40);
     let [k, l, m, n, o] = options;
-    if let Some((link_place, words_place)) = place.split_first_chunk_mut::<14>()
-        && let Some(words_place) = words_place.first_chunk_mut::<60>()
-    {
+    // The link header as one piece; the words cover its last two bytes.
+    if let Some(link_place) = place.first_chunk_mut() {
         *link_place = *link;
+    }
+    if let Some(words_place) = place.last_chunk_mut::<60>() {
         put(words_place, [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o]);
     }
     if !partial {

@@ -223,15 +223,14 @@ impl Egress {
 
     /// The link header of a hop that is known, if it has no tag.
     #[inline]
-    pub(crate) fn usual_link(&self, hop: HopId) -> Option<[u8; 14]> {
+    fn usual_link(&self, hop: HopId) -> Option<[u8; 14]> {
         self.ip.header(hop)?.as_slice().try_into().ok()
     }
 
-    /// The hop between these addresses, if it was asked for not long ago, and its link header, if that has no tag.
-    pub(crate) fn known_link(&mut self, local: u32, remote: u32) -> Option<(HopId, [u8; 14])> {
-        let (local, remote) = (Ipv4Addr::from_bits(local), Ipv4Addr::from_bits(remote));
-        let hop = self.hops.get(local, remote)?;
-        Some((hop, self.usual_link(hop)?))
+    /// The hop between these addresses, if it was asked for not long ago.
+    #[inline]
+    pub(crate) fn known_hop(&mut self, local: u32, remote: u32) -> Option<HopId> {
+        self.hops.get(Ipv4Addr::from_bits(local), Ipv4Addr::from_bits(remote))
     }
 
     /// Sends a usual segment of a connection over IPv4 to the hop that was selected. [`Egress::can_send`] said true before.
@@ -258,10 +257,24 @@ impl Egress {
         }
     }
 
-    /// Sends a SYN over IPv4 with these words of options. [`Egress::can_send`] said true before.
-    #[inline]
-    pub(crate) fn transmit_syn(&mut self, link: &[u8; 14], ends: Ends, segment: &Segment<'_>, options: [u32; 5]) {
-        let checksum = self.checksum();
+    /// Sends a SYN over IPv4 with these words of options to the hop that was selected. [`Egress::can_send`] said true before.
+    #[inline(always)]
+    pub(crate) fn transmit_syn(&mut self, ends: Ends, segment: &Segment<'_>, options: [u32; 5]) {
+        let (link, checksum) = (&self.selected.link, self.checksum());
+        let Some(mut slot) = self.frames.begin_move(&mut self.output) else {
+            // A copy, so that the segment need not be in memory where none is made.
+            return self.transmit_syn_anyhow(ends, &{ *segment }, options);
+        };
+        let len = header::write_syn(slot.bytes(), link, ends, segment, options, self.partial);
+        if len != 0 {
+            slot.finish(len, checksum);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn transmit_syn_anyhow(&mut self, ends: Ends, segment: &Segment<'_>, options: [u32; 5]) {
+        let (link, checksum) = (&self.selected.link, self.checksum());
         let len = header::write_syn(self.frames.first_mut(), link, ends, segment, options, self.partial);
         if len != 0 {
             self.frames.move_written(&mut self.output, len, checksum);

@@ -29,7 +29,7 @@ pub(super) struct Supply {
     /// Segments that there are frames and room for.
     pub(super) segments: usize,
     /// See [`share`].
-    share: u32,
+    pub(super) share: u32,
 }
 
 /// ECN bits of the IP header: the sender does ECN, ECT(0).
@@ -70,7 +70,10 @@ impl Engine {
                 // What was sent made room. The congestion window may take more than waited, so the program does not wait for an acknowledgment.
                 self.events.push_back(Event::Sendable(index));
             }
-            self.file(index);
+            let tcb = &self.tcbs[index];
+            if needs_filing(tcb) || tcb.flags.has(Flags::ACK_DELAYED) {
+                self.file(index);
+            }
         }
         if done == self.touched.len() {
             self.touched.clear();

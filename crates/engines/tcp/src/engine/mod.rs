@@ -363,7 +363,11 @@ impl Engine {
     /// The secrets that connections need below the table: initial sequence number and offset of the timestamps' clock (RFC 6528,
     /// RFC 7323 section 5.4). They are the same for the same addresses and ports, but for the time in the first.
     pub(crate) fn start_numbers(&self, tuple: &Tuple) -> (u32, u32) {
-        let hash = self.isn_key.tuple(tuple);
+        let hash = if tuple.v6 {
+            self.isn_key.tuple(tuple)
+        } else {
+            self.isn_key.v4(tuple.local as u32, tuple.remote as u32, tuple.ports())
+        };
         // A clock of 4 microseconds, as RFC 6528 has it.
         let clock = (self.now.ns / 4_000) as u32;
         (clock.wrapping_add(hash as u32), (hash >> 32) as u32)

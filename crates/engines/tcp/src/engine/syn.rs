@@ -1,7 +1,9 @@
 //! SYN segments: their flags, their options, and the usual one in one piece.
 
+use linerate_ip::HopId;
+
 use super::Engine;
-use super::window::{acknowledge, right_edge};
+use super::window::{acknowledge, usual_right_edge};
 use crate::egress::{Ends, Options, Segment};
 use crate::segment::bit;
 use crate::{Flags, NONE, Seq, State, Tcb, send};
@@ -14,22 +16,20 @@ impl Engine {
         if self.supply.segments == 0 && !self.look_at_supply() {
             return false;
         }
-        let Engine { tcbs, send, receive, egress, counters, config, now, .. } = self;
+        let Engine { tcbs, send, egress, counters, now, supply, .. } = self;
         let tcb = &mut tcbs[index];
         if !tcb.flags.has(ALL) | tcb.flags.has(Flags::V6) | (tcb.recv != NONE) {
             return false;
         }
-        let link = match egress.usual_link(tcb.hop) {
-            Some(link) => link,
-            None => {
-                // A connection that a listener took does not know its hop yet.
-                let Some((hop, link)) = egress.known_link(tcb.local, tcb.remote) else { return false };
-                tcb.hop = hop;
-                link
-            }
-        };
+        if tcb.hop == HopId::NONE || !egress.select(tcb.hop) {
+            // A connection that a listener took does not know its hop yet.
+            let Some(hop) = egress.known_hop(tcb.local, tcb.remote).filter(|hop| egress.select(*hop)) else {
+                return false;
+            };
+            tcb.hop = hop;
+        }
         let Some(seq) = send::next_syn(tcb, send, *now) else { return false };
-        acknowledge(tcb, right_edge(tcb, receive, config));
+        acknowledge(tcb, usual_right_edge(tcb, supply.share));
         let (flags, window) = syn_header(tcb);
         counters.out_segs += 1;
         let ack = if flags & bit::ACK == 0 { Seq(0) } else { tcb.rcv_nxt };
@@ -37,7 +37,7 @@ impl Engine {
         let timestamps = (now.tick.wrapping_add(tcb.ts_offset), tcb.ts_recent);
         let ports = u32::from(tcb.local_port) << 16 | u32::from(tcb.remote_port);
         let ends = Ends { local: tcb.local, remote: tcb.remote, ports };
-        egress.transmit_syn(&link, ends, &segment, all_options(self.mss4, self.window_shift, timestamps));
+        egress.transmit_syn(ends, &segment, all_options(self.mss4, self.window_shift, timestamps));
         self.supply.segments -= 1;
         true
     }

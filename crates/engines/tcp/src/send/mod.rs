@@ -238,6 +238,7 @@ pub fn next_usual<'a>(tcb: &mut Tcb, memory: &'a mut SendMemory, now: &Now) -> O
 }
 
 /// As `next_segment`, for a SYN that was never sent, without data: its number. `None` says nothing.
+#[inline(always)]
 pub fn next_syn(tcb: &mut Tcb, memory: &mut SendMemory, now: Now) -> Option<Seq> {
     usual::next_syn(tcb, memory, now)
 }

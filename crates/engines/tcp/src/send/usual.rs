@@ -3,6 +3,7 @@
 
 use super::chunk::{HEADER, Header, Marks};
 use super::memory::{SEGMENT_MAX, SendMemory};
+use super::timer::{self, Timer};
 use super::{Ack, AckOutcome, ack, congestion, output, queue, rtt};
 use crate::time::NEVER;
 use crate::{Flags, NONE, Now, Seq, Tcb};
@@ -129,6 +130,7 @@ pub(super) fn next_segment<'a>(tcb: &mut Tcb, memory: &'a mut SendMemory, now: &
 }
 
 /// The SYN, if it was never sent, and nothing is known of losses: its number.
+#[inline(always)]
 pub(super) fn next_syn(tcb: &mut Tcb, memory: &mut SendMemory, now: Now) -> Option<Seq> {
     let handle = tcb.head;
     if (tcb.cold != NONE) | (tcb.in_flight() != 0) | (handle == NONE) {
@@ -140,6 +142,11 @@ pub(super) fn next_syn(tcb: &mut Tcb, memory: &mut SendMemory, now: Now) -> Opti
     }
     memory.stamp(handle, now.us);
     output::count_sent(tcb, &mut memory.counters, handle, &header, &now);
-    output::arm_sent(tcb, &memory.config, now.us, queue::payload_max(tcb), &now);
+    if tcb.send_deadline == NEVER {
+        // As `timer::arm_clean`, before the handshake is over.
+        timer::set(tcb, Timer::Timeout, rtt::rto_ms(tcb, &memory.config), now);
+    } else {
+        output::arm_sent(tcb, &memory.config, now.us, queue::payload_max(tcb), &now);
+    }
     Some(header.seq)
 }
