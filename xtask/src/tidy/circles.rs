@@ -19,7 +19,7 @@ const PERMITTED: &[(&str, &[&str], &str)] = &[
     ("crates/apps/switch", &["mirrors", "service"], SPLIT_OF_ONE_TYPE),
     ("crates/base/mem", &["batch", "ownership", "pool"], "a pool fills batches, a batch returns its slots to the pool"),
     ("crates/lab/tester", &["endpoint", "ends", "outcome", "sink"], SPLIT_OF_ONE_TYPE),
-    ("crates/lab/tester", &["load_run", "sight", "trial"], SPLIT_OF_ONE_TYPE),
+    ("crates/lab/tester", &["load_run", "trial"], SPLIT_OF_ONE_TYPE),
     ("crates/ports/all", &["choose", "open"], "a bare interface is opened as the first candidate that opens"),
     ("crates/ports/packet", &["port", "receive", "ring"], SPLIT_OF_ONE_TYPE),
     ("crates/ports/shm", &["link", "sys"], SPLIT_OF_ONE_TYPE),

@@ -9,14 +9,15 @@ use linerate_port::{Drops, FarSide, OpenOptions, Port, PortError, PortSpec, Stat
 use linerate_worker::{Control, discard, receive};
 
 use super::TesterError;
-use super::delays::Delays;
 use super::ends::{Attachment, open_port};
 use super::outcome::TrialError;
 use super::sink::Sink;
-use super::timeline::{Recorder, Timeline};
 use linerate_ledger::turns::Arrived;
 use linerate_testbed::dut::{Capture, Captured};
 use linerate_testbed::threads::{Priority, pin_and_prioritize};
+use linerate_tester_loop::Delays;
+use linerate_tester_loop::ports::drops_since;
+use linerate_tester_loop::timeline::{Recorder, Timeline};
 
 /// What arrived in one trial, in one direction.
 #[derive(Debug, Default)]
@@ -228,13 +229,4 @@ fn count_on_port(
         arrivals.delays = Some(Delays::of_thread(&only.latency));
     }
     arrivals
-}
-
-/// What a port's totals of drops grew by.
-pub(crate) fn drops_since(after: &[Drops], before: &[Drops]) -> Vec<Drops> {
-    let earlier = |drops: &Drops| {
-        let same = before.iter().find(|earlier| earlier.place == drops.place && earlier.cause == drops.cause);
-        same.map_or(0, |earlier| earlier.packets)
-    };
-    after.iter().map(|drops| Drops { packets: drops.packets.saturating_sub(earlier(drops)), ..drops.clone() }).collect()
 }

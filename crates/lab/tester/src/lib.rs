@@ -1,4 +1,5 @@
-//! The tester around a path: ports that send, what counts what arrives, and one trial after another between them.
+//! The tester around a path: ports that send, what counts what arrives, and one trial after another between them. What packets pass of it is in
+//! `linerate_tester_loop`.
 //!
 //! ```text
 //!   first end: sending port --> path (counters.rs reads it) --> second end: a receiving port, or a counting XDP program (sink.rs)
@@ -6,28 +7,19 @@
 //! ```
 //! [`Tester::trial`] takes a [`TrialSpec`]: sizes, flows, a [`Load`] for each direction, cores, [`Phases`]. It gives an [`Outcome`].
 
-pub mod cache_line;
-pub mod core_clock;
-mod delays;
-mod device;
 mod endpoint;
 mod ends;
-mod fixed_loop;
 mod gateway;
-pub mod lanes;
 mod load;
 mod load_run;
 mod memory;
 mod noise;
 mod outcome;
-mod phases;
 mod ports;
 mod probes;
 mod rest;
 mod sight;
 mod sink;
-pub mod tcp;
-pub mod timeline;
 mod traffic;
 mod trial;
 mod work;
@@ -40,7 +32,6 @@ use linerate_port::{OpenError, Port};
 use linerate_sys::clock;
 use linerate_sys::netns::NetNs;
 
-use crate::fixed_loop::Calm;
 use linerate_ledger::counters::{CounterSources, CountersError};
 use linerate_ledger::stalls::Watcher;
 use linerate_testbed::dut::{Capture, Path};
@@ -48,23 +39,21 @@ use linerate_testbed::napi;
 use linerate_testbed::placement::{self, Placement};
 use linerate_testbed::switches::SwitchSource;
 use linerate_testbed::topology::{FrameAddresses, Interface, Topology, TopologyError};
+use linerate_tester_loop::device::Installed;
+use linerate_tester_loop::fixed_loop::Calm;
 
-use device::Installed;
-pub(crate) use endpoint::drops_since;
 use ends::{Attachment, End};
 use gateway::Gateway;
-pub(crate) use memory::can_send;
 
-pub use delays::Delays;
 pub use endpoint::{Arrivals, Endpoint};
 pub use linerate_experiment::{NextHop, PortEnd};
+pub use linerate_tester_loop::{Cores, Delays, Learning, Phases, cache_line, core_clock, tcp, timeline};
 pub use load::Load;
 pub use outcome::{Interruption, Outcome, Readings, Recovery, Retry, TrialError, WayOutcome};
-pub use phases::{Learning, Phases};
 pub use ports::PortsSpec;
 pub use probes::{ProbeError, Probed, Prober};
 pub use traffic::{Direction, FCS_LEN, fixed_size, mean_size, plan};
-pub use trial::{Cores, TrialSpec};
+pub use trial::TrialSpec;
 
 /// Which ports the tester uses. On a path of the tester's own making all are opened inside its namespaces.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -280,7 +269,8 @@ impl Tester {
         };
         let (ends, device) = if with_wire {
             let ([out_forth, out_forth_end], [out_back, out_back_end]) = (pipe("out-forth"), pipe("out-back"));
-            let device = Installed::wire(&pool, [forth_end, out_forth, back_end, out_back])?;
+            let device =
+                Installed::wire(&pool, [forth_end, out_forth, back_end, out_back]).map_err(TesterError::Worker)?;
             ([end(forth, out_back_end), end(back, out_forth_end)], Some(device))
         } else {
             ([end(forth, back_end), end(back, forth_end)], None)

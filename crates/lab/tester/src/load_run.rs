@@ -12,22 +12,23 @@ use linerate_sys::perf::Scope as Counted;
 use linerate_sys::usage::ThreadUsage;
 use linerate_sys::{affinity, clock};
 
-use super::device::{Installed, left_behind};
 use super::endpoint::{Arrivals, Endpoint};
 use super::gateway;
 use super::noise;
 use super::outcome::{Readings, TrialError};
 use super::rest::{Counters, at_rest, at_rest_since, switch_at_rest};
 use super::sight::{Sight, cores_in_use};
-use super::trial::{Cores, TrialSpec, WayLoad};
+use super::trial::{TrialSpec, WayLoad};
 use super::work::{self, Counts};
 use super::{Tester, ends::End};
-use crate::lanes::{self, Kept, Lane};
 use linerate_ledger::turns::Arrived;
 use linerate_testbed::cpu::CpuTimes;
 use linerate_testbed::placement::Mode;
 use linerate_testbed::switches::SwitchCounters;
 use linerate_testbed::threads::{Priority, REAL_TIME_MAX_NS, pin_and_prioritize, raise_priority};
+use linerate_tester_loop::Cores;
+use linerate_tester_loop::device::{Installed, left_behind};
+use linerate_tester_loop::lanes::{self, Kept, Lane};
 use linerate_worker::{Control, SendEnd};
 
 /// From the start of the threads to the first packet.

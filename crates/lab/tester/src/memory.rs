@@ -1,18 +1,17 @@
 //! A tester whose ends are memif ports: it shares memory with a switch, or with itself.
 
 use linerate_mem::{Pool, PoolConfig};
-use linerate_port::{Interest, OpenError, OpenOptions, Port, Readiness};
+use linerate_port::{Interest, OpenError, OpenOptions};
 use linerate_sys::clock;
 
 use super::endpoint::Endpoint;
 use super::ends::{End, open_port};
 use super::{FRAMES, Tester, TesterError};
 use linerate_testbed::topology::{MemoryEnd, MemoryPath};
+use linerate_tester_loop::ports::can_send;
 
 /// How long the other side may take to come.
 const PEER_NS: u64 = 20_000_000_000;
-/// Longest wait for one end before the others are looked at.
-const TURN_NS: u64 = 5_000_000;
 
 impl Tester {
     /// Opens the ports at both ends of a path of shared memory, for both ways, and waits until the other sides have come.
@@ -63,9 +62,4 @@ fn meet(ends: &mut [End; 2]) -> Option<usize> {
             return Some(lonely);
         }
     }
-}
-
-/// Whether a port can send; waits a little for it.
-pub(crate) fn can_send(port: &mut (dyn Port + 'static)) -> bool {
-    matches!(port.wait(Interest::Transmit, TURN_NS), Ok(Readiness::Ready))
 }

@@ -4,9 +4,9 @@ use std::io;
 
 use linerate_sys::usage::ThreadUsage;
 
-use crate::cache_line;
-use crate::fixed_loop::Calm;
 use linerate_report::Noise;
+use linerate_tester_loop::cache_line;
+use linerate_tester_loop::fixed_loop::Calm;
 
 /// Of one sending thread.
 pub(super) fn of_thread(before: io::Result<ThreadUsage>, after: io::Result<ThreadUsage>) -> Noise {

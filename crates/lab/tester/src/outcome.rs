@@ -4,12 +4,12 @@ use linerate_gen::SenderReport;
 use linerate_port::PortError;
 use linerate_report::{Counted, Machine};
 
-use super::delays::Delays;
 use super::endpoint::Arrivals;
 use super::traffic::Direction;
 use linerate_ledger::counters::{CountersError, Difference};
 use linerate_ledger::ledger::Ledger;
 use linerate_testbed::cpu::CpuTimes;
+use linerate_tester_loop::Delays;
 
 /// What a trial found.
 #[derive(Debug)]
@@ -113,7 +113,7 @@ pub enum Recovery {
 
 impl WayOutcome {
     /// When loss stopped after the step (RFC 2544 section 26.5); none without a step or a timeline. Resolution: see
-    /// [`super::timeline`].
+    /// [`linerate_tester_loop::timeline`].
     pub fn recovery(&self) -> Option<Recovery> {
         let (step_ns, timeline) = (self.step_ns?, self.arrivals.timeline?);
         if timeline.numbers_end < self.counted.sent {

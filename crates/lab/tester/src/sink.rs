@@ -7,10 +7,10 @@
 use linerate_bpf::programs::count_rx::{CountRx, CountRxSpec, OtherCounts};
 use linerate_bpf::{AttachMode, BpfError, XdpLink};
 
-use super::delays::Delays;
 use super::endpoint::Arrivals;
-use super::timeline::{LossSeen, Timeline};
 use linerate_ledger::turns::Arrived;
+use linerate_tester_loop::Delays;
+use linerate_tester_loop::timeline::{LossSeen, Timeline};
 
 /// The programs, and their hold on the interface: gone when dropped, or with the process.
 pub struct Sink {

@@ -10,12 +10,11 @@ use linerate_report::{Counted, Loss, units};
 use linerate_sys::signal;
 
 use super::Tester;
-use super::endpoint::{Arrivals, drops_since};
+use super::endpoint::Arrivals;
 use super::load::Load;
 use super::load_run::LoadRun;
 use super::noise;
 use super::outcome::{Interruption, Outcome, Retry, TrialError, WayOutcome};
-use super::phases::{Learning, Phases, pause_ns};
 use super::traffic::{self, Direction};
 use linerate_ledger::attribution::PortRows;
 use linerate_ledger::counters::Difference;
@@ -23,21 +22,9 @@ use linerate_ledger::drops::hints;
 use linerate_ledger::ledger::remarks::{is_unsure, link_flaps, remarks};
 use linerate_ledger::ledger::{self, Ends, Ledger};
 use linerate_testbed::switches::SwitchCounters;
+use linerate_tester_loop::ports::drops_since;
+use linerate_tester_loop::{Cores, Learning, Phases, pause_ns};
 use linerate_worker::SendEnd;
-
-/// Which core does what; `None` leaves it to the scheduler.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Cores {
-    /// The sending thread.
-    pub generator: Option<usize>,
-    /// The sending thread of the way back, where that shall be one of its own: with `None`, or the generator's core, one thread
-    /// serves both directions in turn.
-    pub generator_back: Option<usize>,
-    /// The DUT's first hop (pinned by [`Tester::place`]).
-    pub dut: Option<usize>,
-    /// The receiving threads, where there are some.
-    pub receiver: Option<usize>,
-}
 
 /// A trial to be made.
 #[derive(Debug, Clone, Copy)]

@@ -24,12 +24,12 @@ use linerate_sys::ptp::PtpClock;
 use linerate_sys::random;
 use linerate_sys::timestamping::{self, Needs, TimestampedBy, TimestampingSocket, TimestampsHeld};
 
-use super::delays::Delays;
 use super::endpoint::Endpoint;
 use super::traffic::{Direction, turned};
 use super::{Tester, TrialError, TrialSpec};
 use evaluate::evaluate;
 use exchange::{Clock, Exchange, Exchanged};
+use linerate_tester_loop::Delays;
 use message::{Addresses, Message};
 
 /// After it was told to timestamp, a card may take its link down for a moment.

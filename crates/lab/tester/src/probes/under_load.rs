@@ -57,7 +57,7 @@ impl Tester {
             counting.into_iter().for_each(|counting| drop(counting.finish()));
             Ok::<_, TrialError>(exchanged)
         })?;
-        super::super::phases::pause_ns(spec.phases.drain_ns);
+        linerate_tester_loop::pause_ns(spec.phases.drain_ns);
         if signal::stop_requested() { Err(TrialError::Stopped) } else { Ok(exchanged) }
     }
 }

@@ -31,10 +31,7 @@ impl Delays {
     }
 
     /// Of the counting program; the extremes and the sum are kept beside the buckets.
-    pub(super) fn of_program(
-        histogram: &in_kernel::Histogram,
-        times: &linerate_bpf::programs::count_rx::Timeline,
-    ) -> Delays {
+    pub fn of_program(histogram: &in_kernel::Histogram, times: &linerate_bpf::programs::count_rx::Timeline) -> Delays {
         let held = histogram.counts().iter().enumerate().filter(|(_, packets)| **packets > 0);
         Delays {
             samples: histogram.count(),

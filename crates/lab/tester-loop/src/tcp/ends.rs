@@ -10,7 +10,7 @@ use linerate_sys::clock;
 use linerate_wire::MacAddress;
 
 use super::PairError;
-use crate::can_send;
+use crate::ports::can_send;
 use linerate_testbed::dut::Path;
 use linerate_testbed::topology::{Cut, GENERATOR_LINK, LINK_PREFIX_LEN, LinkAddresses, RECEIVER_LINK, Side};
 

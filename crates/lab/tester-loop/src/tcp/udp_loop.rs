@@ -12,7 +12,7 @@ use linerate_tcp::{App, CloseReason, Conn, Io};
 use super::echo::{Progress, QUIET_NS, SETTLES_MAX, account};
 use super::pair::{Cost, Shape};
 use super::{Ends, Pair, PairError};
-use crate::drops_since;
+use crate::ports::drops_since;
 use linerate_testbed::cpu::CpuTimes;
 
 /// Datagrams on their way: two batches of a stack, so that both ends have one to work on.

@@ -307,7 +307,7 @@ fn ends_of(before: &EndStats, after: &EndStats) -> [(ledger::Ends, PortRows); 2]
         let received = to.rx_packets - to_before.rx_packets;
         let counted = Counted { intended: sent, sent, delivered: received, ..Counted::default() };
         let rows = |drops: &[linerate_port::Drops], before: &[linerate_port::Drops]| -> Vec<Loss> {
-            let since = crate::drops_since(drops, before);
+            let since = crate::ports::drops_since(drops, before);
             since.into_iter().map(|drops| Loss::new(drops.place, drops.cause, drops.packets)).collect()
         };
         let rows = PortRows {

@@ -53,11 +53,13 @@ impl Phases {
         }
     }
 
-    pub(super) fn quiet(&self) -> Duration {
+    /// How long no counter moves before the path has drained.
+    pub fn quiet(&self) -> Duration {
         Duration::from_nanos(self.drain_ns)
     }
 
-    pub(super) fn quiet_max(&self) -> Duration {
+    /// Longest wait for that.
+    pub fn quiet_max(&self) -> Duration {
         Duration::from_nanos(self.drain_max_ns.max(self.drain_ns))
     }
 }
@@ -66,7 +68,7 @@ impl Phases {
 const NAP_NS: u64 = 50_000_000;
 
 /// Waits, unless the process is asked to stop.
-pub(super) fn pause_ns(time_ns: u64) {
+pub fn pause_ns(time_ns: u64) {
     let end_ns = clock::now_ns().saturating_add(time_ns);
     loop {
         let now_ns = clock::now_ns();

@@ -1,11 +1,12 @@
 //! A device inside this process: what stands between the two ends of an in-process link.
 
+use std::io;
+
 use linerate_mem::{Batch, Pool};
 use linerate_port::{Context, Datapath, Port, PortError, PortIndex};
 use linerate_report::Loss;
 use linerate_worker::{Config, Control, Eagerness, End, Role, Worker};
 
-use super::TesterError;
 use linerate_testbed::threads::{Priority, pin_and_prioritize};
 
 const BATCH: usize = 64;
@@ -53,7 +54,7 @@ impl Datapath for Wire {
 }
 
 /// A device and its ports.
-pub(super) struct Installed {
+pub struct Installed {
     worker: Worker<Wire>,
     /// By direction.
     passed: [Passed; 2],
@@ -61,7 +62,7 @@ pub(super) struct Installed {
 
 /// What a device did with the packets of one direction since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Passed {
+pub struct Passed {
     /// Taken out of the link into it.
     received: u64,
     /// Put into the link out of it.
@@ -72,12 +73,14 @@ pub(super) struct Passed {
 
 impl Installed {
     /// A wire between ports of `pool`: from the first to the second, from the third to the fourth.
-    pub(super) fn wire(pool: &Pool, ports: [Box<dyn Port>; 4]) -> Result<Installed, TesterError> {
+    ///
+    /// # Errors
+    /// There is no descriptor to wake the worker.
+    pub fn wire(pool: &Pool, ports: [Box<dyn Port>; 4]) -> io::Result<Installed> {
         let wire = Wire { queues: [Batch::new(pool, BATCH), Batch::new(pool, BATCH)] };
         let config =
             Config { batch: BATCH, eagerness: Eagerness::Yields, drain_input_ns: DRAIN_NS, ..Config::default() };
-        let worker = Worker::new(wire, pool, config, Box::new(|_| ()));
-        let (mut worker, _) = worker.map_err(TesterError::Worker)?;
+        let (mut worker, _) = Worker::new(wire, pool, config, Box::new(|_| ()))?;
         for (number, port) in ports.into_iter().enumerate() {
             worker.attach(port, pool, Role { receives: number % 2 == 0, ..Role::default() });
         }
@@ -85,7 +88,10 @@ impl Installed {
     }
 
     /// Serves the device until a stop is asked for and nothing moves any more.
-    pub(super) fn serve(&mut self, core: Option<usize>, control: &Control) -> Result<(), PortError> {
+    ///
+    /// # Errors
+    /// A port broke.
+    pub fn serve(&mut self, core: Option<usize>, control: &Control) -> Result<(), PortError> {
         pin_and_prioritize(core, Priority::Nice);
         let end = self.worker.run(control);
         let passed = |way: u16| {
@@ -97,7 +103,7 @@ impl Installed {
     }
 
     /// What it did by now, forward first.
-    pub(super) fn passed(&self) -> [Passed; 2] {
+    pub fn passed(&self) -> [Passed; 2] {
         self.passed
     }
 }
@@ -113,7 +119,7 @@ impl Passed {
 
 /// Where the last packets of a direction stayed, of a link inside this process: all its ports count, since they were made, what they hand over
 /// and take out. `sent` is the sending port's count, `received` the receiving one's, and `missing` is how many packets of the trial did not arrive.
-pub(super) fn left_behind(sent: u64, device: Option<Passed>, received: u64, missing: u64) -> Vec<Loss> {
+pub fn left_behind(sent: u64, device: Option<Passed>, received: u64, missing: u64) -> Vec<Loss> {
     let places = match device {
         None => [("link inside this process", sent.saturating_sub(received)), ("", 0), ("", 0)],
         Some(device) => [

@@ -39,25 +39,26 @@ const TIME_MASK: u64 = (1 << 48) - 1;
 
 impl LossSeen {
     /// From the arrival and the low 48 bits of a scheduled time, which lies before it.
-    pub(super) fn new(arrived_ns: u64, scheduled_low_ns: u64) -> LossSeen {
+    pub fn new(arrived_ns: u64, scheduled_low_ns: u64) -> LossSeen {
         let age_ns = arrived_ns.wrapping_sub(scheduled_low_ns) & TIME_MASK;
         LossSeen { arrived_ns, scheduled_ns: arrived_ns.saturating_sub(age_ns) }
     }
 }
 
 /// Makes a timeline of the packets of one stream.
-pub(super) struct Recorder {
+pub struct Recorder {
     stream: u16,
     timeline: Timeline,
 }
 
 impl Recorder {
-    pub(super) fn new(stream: u16) -> Recorder {
+    /// Of the packets of this stream.
+    pub fn new(stream: u16) -> Recorder {
         Recorder { stream, timeline: Timeline::default() }
     }
 
     /// Notes the packets of a batch, by their timestamps where the port has some, else by the clock.
-    pub(super) fn record(&mut self, batch: &Batch) {
+    pub fn record(&mut self, batch: &Batch) {
         let mut now_ns = 0;
         for part in batch.parts().filter(|part| !part.more) {
             let Some(signature) = Signature::read(part.bytes) else { continue };
@@ -89,7 +90,8 @@ impl Recorder {
         timeline.numbers_end = timeline.numbers_end.max(signature.sequence + 1);
     }
 
-    pub(super) fn finish(self) -> Timeline {
+    /// What was noted.
+    pub fn finish(self) -> Timeline {
         self.timeline
     }
 }

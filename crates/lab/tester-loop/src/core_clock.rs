@@ -1,5 +1,5 @@
 //! The clock of a core as it is while it works: what `/proc/cpuinfo` says of a virtual core is often the nominal one. It is here, as all that
-//! times itself, because this crate is compiled to run fast in releases, which those above it and below it in the lab are not.
+//! times itself, because this crate is compiled to run fast in releases, which those of the lab above it and below it are not.
 
 use std::hint::black_box;
 

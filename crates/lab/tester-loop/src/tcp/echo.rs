@@ -11,7 +11,7 @@ use linerate_tcp::{App, CloseReason, Conn, ConnectOptions, Counters, Io, ListenO
 
 use super::pair::{Cost, Shape};
 use super::{Ends, Pair, PairError};
-use crate::drops_since;
+use crate::ports::drops_since;
 use linerate_testbed::cpu::CpuTimes;
 
 /// Connections from one address of the client, below the number of ports that it chooses from.
