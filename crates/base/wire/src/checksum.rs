@@ -9,7 +9,7 @@
 //! another checksum into 0xffff: an updated checksum equals the recomputed one, bit for bit, unless
 //! the old or the new data is all zero. No IPv4 header (version) and nothing with a pseudo-header
 //! (protocol number) is all zero; only an ICMPv4 echo reply with identifier, sequence and payload 0
-//! can be. UDP sends a computed 0x0000 as 0xffff, because 0x0000 means "no checksum" (RFC 768): use
+//! can be, of which whoever updates it has to look at the data ([`crate::Layout::patch`] does). UDP sends a computed 0x0000 as 0xffff, because 0x0000 means "no checksum" (RFC 768): use
 //! [`Sum::finish_udp`] and [`Sum::update_udp`].
 
 use std::net::{Ipv4Addr, Ipv6Addr};

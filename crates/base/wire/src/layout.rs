@@ -87,6 +87,15 @@ impl ChecksumField {
         Some(ChecksumField { kind: span.kind, offset: span.offset + field.start, present, covers })
     }
 
+    /// Makes 0xffff of a checksum of 0x0000 over data that is all zero, which an update cannot tell from data with a sum of 0xffff (module
+    /// `checksum`). A checksum outside of this one counts both alike.
+    fn complete_zero(&self, frame: &mut [u8]) {
+        let is_zero = |range: &Range<usize>| frame[range.clone()].iter().all(|byte| *byte == 0);
+        if frame[self.offset..self.offset + 2] == [0, 0] && self.covers.iter().all(is_zero) {
+            frame[self.offset..self.offset + 2].fill(0xff);
+        }
+    }
+
     /// Whether the frame byte at `offset` is data of this checksum.
     fn covers(&self, offset: usize) -> bool {
         let own_field = (self.offset..self.offset + 2).contains(&offset);
@@ -194,6 +203,9 @@ impl Layout {
             update.apply(frame, delta);
         }
         frame[offset..offset + new.len()].copy_from_slice(new);
+        for field in self.checksums.iter().filter(|field| field.kind == LayerKind::Icmpv4 && field.present) {
+            field.complete_zero(frame);
+        }
     }
 
     /// The first offset after `start`, at most `end`, from which on other checksums may cover the

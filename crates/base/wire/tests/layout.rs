@@ -56,6 +56,20 @@ fn icmp_over_ipv4_has_no_pseudo_header() {
     assert_eq!(updates(&layout, ip.field(ipv4::field::SRC)), [(LayerKind::Ipv4, 1)]);
 }
 
+/// The sum of an echo reply that is all zero is 0 and not 0xffff, which an update takes for the same.
+#[test]
+fn a_message_of_icmp_may_become_all_zero_and_something_again() {
+    let build = |kind| over(ipv4::Header::default(), icmpv4::Header { kind, ..Default::default() }).build(60).unwrap();
+    let (Built { mut bytes, layout }, reply) = (build(1), build(0).bytes);
+    let kind = layout.layers[2].offset;
+    let before = bytes.clone();
+    layout.patch(&mut bytes, kind, &[0]);
+    assert_eq!(bytes, reply);
+    assert_eq!((verify_checksums(&bytes), &bytes[36..38]), (Ok(()), &[0xff, 0xff][..]));
+    layout.patch(&mut bytes, kind, &[1]);
+    assert_eq!(bytes, before);
+}
+
 fn vxlan_over(ip: impl Into<Layer>) -> Stack {
     over(ip, udp::Header { dst_port: vxlan::PORT, ..Default::default() })
         .with(vxlan::Header { vni: 1 })

@@ -50,6 +50,21 @@ fn ten_thousand_flows_are_an_odometer_of_sources_and_destinations() {
     assert_eq!(seen.len(), 10_000);
 }
 
+/// The checksum of an echo reply that is all zero is 0xffff, the only one whose sum is 0.
+#[test]
+fn echo_replies_are_right_from_the_first_on() {
+    let reply = icmpv4::Header { kind: 0, ..icmpv4::Header::default() };
+    let stack = Stack::new().with(ethernet::Header::default()).with(ipv4::Header::default()).with(reply);
+    let mut spec = StreamSpec::fixed(stack, 60, None);
+    spec.rules = vec![rule("icmp.sequence", 0, 3, Advance::EachPacket)];
+    let packets = packets(&spec, 6);
+    packets.iter().for_each(|packet| verify_checksums(packet).unwrap());
+    assert_eq!(
+        [0, 1, 3].map(|number: usize| packets[number][36..38].to_vec()),
+        [[0xff, 0xff], [0xff, 0xfe], [0xff, 0xff]]
+    );
+}
+
 #[test]
 fn three_wheels_carry_in_order() {
     let mut spec = StreamSpec::fixed(udp4(), 60, None);

@@ -109,6 +109,24 @@ fn a_set_field_changes_that_field_alone() {
     assert!(changed.len() == 32 && changed.values().all(|count| *count > 3), "{changed:?}");
 }
 
+#[test]
+fn an_echo_reply_that_becomes_all_zero_has_the_checksum_of_that() {
+    use linerate_wire::{Stack, ethernet, icmpv4, ipv4, verify_checksums};
+    let request = icmpv4::Header { kind: 8, ..icmpv4::Header::default() };
+    let stack = Stack::new().with(ethernet::Header::default()).with(ipv4::Header::default()).with(request);
+    // The second ends before the frame does.
+    for padding in [0, 6] {
+        let mut packet = stack.build(60 - padding).unwrap().bytes;
+        packet.resize(60, 0xaa);
+        let mut headers = Headers::parse(&packet);
+        for (kind, checksum) in [(0, [0xff, 0xff]), (1, [0xfe, 0xff]), (0, [0xff, 0xff])] {
+            let action = Action::SetField(Field::Icmpv4Type, kind);
+            apply(&action, &mut packet, &mut headers, &mut PipelineFields::default()).unwrap();
+            assert_eq!((verify_checksums(&packet[..60 - padding]), &packet[36..38]), (Ok(()), &checksum[..]), "{kind}");
+        }
+    }
+}
+
 /// What is left of a checksum when its data are added: the same before and after a change, 0 if it is right.
 #[derive(Debug, PartialEq)]
 struct Residue {

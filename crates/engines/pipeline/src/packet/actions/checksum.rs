@@ -78,6 +78,9 @@ pub fn write_upper<const N: usize>(
     put(bytes, at, new);
     if let Some(upper) = upper {
         upper.data_changed(bytes, change);
+        if upper.kind == Kind::WithoutPseudoHeader && headers.fragment == Fragment::Whole {
+            upper.complete_zero(bytes, ip_end(bytes, headers));
+        }
     }
     Ok(())
 }
@@ -175,7 +178,7 @@ impl Upper {
         put(bytes, self.at, new.to_be_bytes());
     }
 
-    fn data_changed(self, bytes: &mut [u8], change: Sum) {
+    fn data_changed(&self, bytes: &mut [u8], change: Sum) {
         let old = be16(bytes, self.at);
         let new = match self.kind {
             Kind::Plain | Kind::WithoutPseudoHeader => change.update(old),
@@ -183,5 +186,14 @@ impl Upper {
             Kind::Partial => return,
         };
         put(bytes, self.at, new.to_be_bytes());
+    }
+
+    /// Makes 0xffff of ICMP's checksum if it is 0x0000 and so is all of the message, which ends at `end`: an update cannot tell that from data with a
+    /// sum of 0xffff ([`linerate_wire::Sum`]).
+    fn complete_zero(&self, bytes: &mut [u8], end: usize) {
+        let message = self.at.checked_sub(icmpv4::field::CHECKSUM.start).and_then(|start| bytes.get(start..end));
+        if message.is_some_and(|message| message.iter().all(|byte| *byte == 0)) {
+            put(bytes, self.at, [0xff; 2]);
+        }
     }
 }
