@@ -71,7 +71,7 @@ pub const STEPS: &[Step] = &[
     },
     Step {
         name: "fuzz",
-        about: "each fuzz target for ten seconds or more, under AddressSanitizer",
+        about: "each fuzz target for six seconds or more, under AddressSanitizer",
         limit_min: 30,
         run: fuzz,
     },
@@ -96,10 +96,10 @@ const ADDRESS_LEAST: u64 = 120;
 /// Fuzz targets, at least.
 const FUZZ_LEAST: usize = 22;
 /// Seconds for each fuzz target.
-const FUZZ_TIME_S: u32 = 10;
+const FUZZ_TIME_S: u32 = 6;
 /// Seconds for targets whose crates are not optimized (fuzz/Cargo.toml), in which they run as many inputs as they otherwise would in
 /// [`FUZZ_TIME_S`]: compiling them costs so much less that all in all this is cheaper.
-const FUZZ_LONGER_S: [(&str, u32); 1] = [("results", 25)];
+const FUZZ_LONGER_S: [(&str, u32); 1] = [("results", 15)];
 /// Inputs for each fuzz target, at least.
 const FUZZ_RUNS_LEAST: u64 = 100;
 
