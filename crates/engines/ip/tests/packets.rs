@@ -81,6 +81,14 @@ fn plain_packets_take_the_fast_path_and_the_general_one_agrees() {
     }
 }
 
+/// Writes the checksum of the TCP segment of `frame`, over IPv4 without options.
+fn seal(frame: &mut [u8]) {
+    frame[50..52].fill(0);
+    let pseudo = Sum::new().add_slice(&frame[26..34]).add_u16(6).add_u16((frame.len() - 34) as u16);
+    let sum = pseudo.add_slice(&frame[34..]).finish();
+    frame[50..52].copy_from_slice(&sum.to_be_bytes());
+}
+
 /// A segment whose only option is the timestamps is recognised by its first bytes; a frame that differs in any bit is only if it is plain, and
 /// says the same then.
 #[test]
@@ -90,12 +98,6 @@ fn usual_segments_are_recognised_and_changed_ones_only_if_they_are_plain() {
     frame[54..].copy_from_slice(&[1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2, b'd', b'a', b't', b'a']);
     // The header is longer by the options, which its checksum covers.
     frame[46] = 0x80;
-    let seal = |frame: &mut [u8]| {
-        frame[50..52].fill(0);
-        let pseudo = Sum::new().add_slice(&frame[26..34]).add_u16(6).add_u16((frame.len() - 34) as u16);
-        let sum = pseudo.add_slice(&frame[34..]).finish();
-        frame[50..52].copy_from_slice(&sum.to_be_bytes());
-    };
     seal(&mut frame);
     for checksum in [Checksum::Unknown, Checksum::Verified] {
         assert_eq!(a.ip.usual4(&frame, checksum), Some(4));
@@ -134,12 +136,6 @@ fn usual_syn_segments_are_recognised_and_changed_ones_only_if_they_are_plain() {
     let mut frame = frame4(2, 1, header4(), segment, 74);
     frame[46..48].copy_from_slice(&[0xa0, 0x02]);
     frame[54..].copy_from_slice(&[2, 4, 5, 0xb4, 4, 2, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2, 1, 3, 3, 7]);
-    let seal = |frame: &mut [u8]| {
-        frame[50..52].fill(0);
-        let pseudo = Sum::new().add_slice(&frame[26..34]).add_u16(6).add_u16((frame.len() - 34) as u16);
-        let sum = pseudo.add_slice(&frame[34..]).finish();
-        frame[50..52].copy_from_slice(&sum.to_be_bytes());
-    };
     seal(&mut frame);
     for checksum in [Checksum::Unknown, Checksum::Verified] {
         assert!(a.ip.is_usual_syn4(&frame, checksum) && a.ip.usual4(&frame, checksum).is_none());
