@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use linerate_ip::{AddressRange, Datagram, Event, HopId, Inbound, Ip, IpConfig, NoRoute, Output, Udp, UdpId};
 use linerate_mem::{Batch, Checksum, Pool};
-use linerate_wire::{MacAddress, Stack, ethernet, ipv4, ipv6, verify_checksums};
+use linerate_wire::{MacAddress, Stack, ethernet, ipv4, ipv6, tcp, udp, verify_checksums};
 
 /// A second in nanoseconds.
 pub const SECOND: u64 = 1_000_000_000;
@@ -176,4 +176,34 @@ pub fn frame4(from: u8, to: u8, header: ipv4::Header, next: impl FnOnce(Stack) -
 pub fn frame6(from: u8, to: u8, header: ipv6::Header, next: impl FnOnce(Stack) -> Stack, len: usize) -> Vec<u8> {
     let ethernet = ethernet::Header { src: mac(from), dst: mac(to), ..Default::default() };
     next(Stack::new().with(ethernet).with(header)).build(len).unwrap().bytes
+}
+
+pub const NET: &[&str] = &["10.0.0.1/24", "fd00::1/64"];
+
+pub fn header4() -> ipv4::Header {
+    ipv4::Header { src: v4("10.0.0.2"), dst: v4("10.0.0.1"), ..Default::default() }
+}
+
+pub fn header6() -> ipv6::Header {
+    ipv6::Header { src: v6("fd00::2"), dst: v6("fd00::1"), ..Default::default() }
+}
+
+pub fn datagram(stack: Stack) -> Stack {
+    stack.with(udp::Header { src_port: 999, dst_port: 7, ..Default::default() })
+}
+
+pub fn segment(stack: Stack) -> Stack {
+    stack.with(tcp::Header { src_port: 999, dst_port: 80, ..Default::default() })
+}
+
+/// The frame with its IPv4 header changed, and the header's checksum made right again.
+pub fn changed4(mut frame: Vec<u8>, change: impl FnOnce(&mut [u8])) -> Vec<u8> {
+    change(&mut frame[14..]);
+    ipv4::Packet::new_unchecked(&mut frame[14..]).fill_checksum();
+    frame
+}
+
+pub fn changed(mut frame: Vec<u8>, change: impl FnOnce(&mut [u8])) -> Vec<u8> {
+    change(&mut frame);
+    frame
 }
