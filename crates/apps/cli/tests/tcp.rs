@@ -295,6 +295,29 @@ fn two_cores_use_one_lease() {
 }
 
 /// It has no other port, and its account has what passed the one that is gone.
+/// Answers to 100 connections take longer than 200 us, so the interface of a closed loop collects packets, unless it is told not to.
+#[test]
+fn the_interface_of_a_closed_loop_collects_packets() {
+    let Some(place) = Place::new() else { return };
+    let probe = || linerate_sys::napi::Deferral::hold(INTERFACE, Some(100)).map(drop);
+    if let Err(error) = place.wire.left.run(probe).expect("enter") {
+        return eprintln!("skipped: no fresh sysfs: {error}");
+    }
+    let server = place.serve("echo");
+    let deferred = |words: &str| {
+        let line =
+            format!("tcp load tcp://198.18.5.1:7 --port packet:{INTERFACE} --address 198.18.5.3/24 --no-dad --json");
+        let document = last(place.linerate(&place.wire.left, &format!("{line} {words}")).end().expect_code(0));
+        document.get("deferred_us").map(|us| us.as_u64().unwrap())
+    };
+    let of_closed_loop = deferred("-c 100 -d 1s");
+    assert!(of_closed_loop.is_some_and(|us| (20..=500).contains(&us)), "{of_closed_loop:?}");
+    for words in ["-c 100 -d 1s --no-defer", "-c 100 --rate 2k -d 1s", "-c 100 --think 1ms -d 1s"] {
+        assert_eq!(deferred(words), None, "{words}");
+    }
+    drop(server);
+}
+
 #[test]
 fn a_server_whose_interface_is_deleted_ends() {
     let Some(place) = Place::new() else { return };

@@ -38,6 +38,10 @@ pub struct Snapshot<P> {
     /// In the last document, the capture that went on until then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capture: Option<CaptureDocument>,
+    /// Of a closed loop: the longest time in microseconds for which the interface collected packets before it handed them over, because
+    /// answers took at least ten times as long (`napi_defer_hard_irqs` and `gro_flush_timeout` of the kernel). Latencies have it in them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deferred_us: Option<u64>,
     /// It is the last document of the program.
     pub last: bool,
 }

@@ -4,11 +4,13 @@
 //! run.rs        a program over a port: stack, worker, control socket      stack.rs: the stack's configuration
 //! host.rs       a port with sockets: streams and listeners for threads and for tasks of tokio and its like
 //! service.rs    its requests (request.rs) and documents (document.rs, made by show.rs)     capture.rs: frames into a file
+//! deferral.rs   how long the interface of a closed loop collects packets
 //! ```
 //! TLS, sockets and the workers' loops are in `linerate-endpoints-loop`. The command line (`linerate tcp`) stands on this crate; docs/tcp.md says what the programs do.
 #![forbid(unsafe_code)]
 
 mod capture;
+mod deferral;
 pub mod document;
 mod host;
 mod names;
@@ -19,6 +21,7 @@ mod service;
 mod show;
 mod stack;
 
+pub use deferral::AdaptiveDeferral;
 pub use linerate_control::StartError;
 pub use linerate_endpoints_loop::tls;
 pub use run::{Ended, Options, PROGRAM, Running, start, start_load, start_server, start_shards};

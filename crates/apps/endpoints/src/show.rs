@@ -123,6 +123,7 @@ pub(crate) fn snapshot_of<P: Reports>(
         worker: WorkerDocument::default(),
         cores: Vec::new(),
         capture: None,
+        deferred_us: None,
         last,
     };
     let are_several = readings.len() > 1;

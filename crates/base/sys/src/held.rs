@@ -70,6 +70,25 @@ impl<S: Setting> Held<S> {
         }
         Ok(Some(Held { setting, before, wanted: wanted.into(), note }))
     }
+
+    /// Changes it once more; false if somebody chose something else meanwhile, which stays.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn change(&mut self, wanted: &[u8]) -> io::Result<bool> {
+        if self.setting.read()? != self.wanted {
+            return Ok(false);
+        }
+        // The note names one value beside its own. Its own is set while the note changes, so that whenever the process is killed, the
+        // setting is one that the note knows.
+        self.setting.write(&self.before)?;
+        self.wanted = wanted.into();
+        if let Some(note) = &self.note {
+            note.write(&noted(&self.before, wanted))?;
+        }
+        self.setting.write(wanted)?;
+        Ok(true)
+    }
 }
 
 impl<S: Setting> Drop for Held<S> {
@@ -214,6 +233,28 @@ mod tests {
             restore_in(folder.path(), &made).unwrap();
             assert_eq!((made.read().unwrap(), notes(folder.path())), (b"chosen".to_vec(), 0));
         }
+    }
+
+    #[test]
+    fn it_changes_again_and_again_and_comes_back_even_so() {
+        let (folder, made) = (tempfile::tempdir().unwrap(), made());
+        let mut held = hold(folder.path(), &made).unwrap();
+        assert!(held.change(b"more").unwrap() && held.change(b"less").unwrap());
+        assert_eq!(made.read().unwrap(), b"less");
+        drop(held);
+        assert_eq!((made.read().unwrap(), notes(folder.path())), (OWN.to_vec(), 0));
+        // Also after kill -9.
+        let mut held = hold(folder.path(), &made).unwrap();
+        assert!(held.change(b"more").unwrap());
+        kill(Some(held));
+        restore_in(folder.path(), &made).unwrap();
+        assert_eq!((made.read().unwrap(), notes(folder.path())), (OWN.to_vec(), 0));
+        // What somebody chose meanwhile stays.
+        let mut held = hold(folder.path(), &made).unwrap();
+        made.write(b"chosen").unwrap();
+        assert!(!held.change(b"more").unwrap());
+        drop(held);
+        assert_eq!(made.read().unwrap(), b"chosen");
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub const DEFER_US_MAX: u64 = 10_000;
 /// An interface that collects packets, until this is dropped.
 #[derive(Debug)]
 pub struct Deferral {
-    _held: Held<Deferred>,
+    held: Held<Deferred>,
 }
 
 impl Deferral {
@@ -37,7 +37,15 @@ impl Deferral {
         };
         let deferred = deferred?;
         let wanted = text(EMPTY_ROUNDS, time_us * 1000);
-        Ok(Held::hold(deferred, &wanted)?.map(|held| Deferral { _held: held }))
+        Ok(Held::hold(deferred, &wanted)?.map(|held| Deferral { held }))
+    }
+
+    /// Lets the interface collect packets for `time_us` microseconds from now on; false if somebody chose something else meanwhile, which stays.
+    ///
+    /// # Errors
+    /// As [`Deferral::hold`]; what the kernel says.
+    pub fn change(&mut self, time_us: u64) -> io::Result<bool> {
+        self.held.change(&text(EMPTY_ROUNDS, time_us * 1000))
     }
 }
 
@@ -102,8 +110,11 @@ mod tests {
                 Ok(plain) => plain,
                 Err(error) => return eprintln!("skipped: no fresh sysfs: {error}"),
             };
-            let held = Deferral::hold("near", Some(200)).unwrap().unwrap();
+            let mut held = Deferral::hold("near", Some(200)).unwrap().unwrap();
             assert_eq!(near.read().unwrap(), b"2 200000");
+            assert!(held.change(350).unwrap());
+            assert_eq!(near.read().unwrap(), b"2 350000");
+            assert!(held.change(200).unwrap());
             assert!(Deferral::hold("near", Some(200)).unwrap().is_none());
             drop(held);
             assert_eq!(near.read().unwrap(), plain);

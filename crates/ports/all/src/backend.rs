@@ -78,6 +78,13 @@ pub fn far_side(spec: &PortSpec) -> FarSide {
     of(spec).map_or(FarSide::Interface, |entry| entry.far_side)
 }
 
+/// The interface of a port that could have the option `defer` and was not given it; `None` for other ports.
+pub fn deferrable(spec: &PortSpec) -> Option<&str> {
+    let can = spec.backend.is_none() || of(spec).is_some_and(|entry| entry.defers);
+    let is_left_out = spec.own.iter().all(|(option, _)| option != "defer");
+    (can && is_left_out).then_some(spec.target.as_str())
+}
+
 /// True if a program that sends TCP segments by the port that a spec names, with all its options, had better leave their checksums partial: nobody computes them
 /// then, and the port hands many segments over in one piece. Other ports complete them in software.
 pub fn offloads(spec: &PortSpec) -> bool {

@@ -48,6 +48,8 @@ pub(crate) struct Entry {
     pub far_side: FarSide,
     /// Whether an interface can be opened more than once at a time; `None` for what stands on no interface.
     pub access: Option<Access>,
+    /// Its ports have the option `defer`: the interface that they receive from collects packets before its receive work runs.
+    pub defers: bool,
     /// Its receive rings consist of frames of the pool, which must be of a page at most.
     pub lends_frames: bool,
     /// Partial checksums of packets that are sent stay partial, and TCP segments with such checksums leave many at a time.
@@ -65,6 +67,7 @@ pub(crate) const PLAIN: Entry = Entry {
     open: None,
     pool: None,
     far_side: FarSide::Interface,
+    defers: false,
     lends_frames: false,
     offloads: false,
     merges: false,

@@ -48,7 +48,8 @@ pub mod capture {
 }
 
 pub use backend::{
-    Backend, access, far_side, file, has_netmap, is_packet_socket, list, memif, offloads, shm, spreads_by_device,
+    Backend, access, deferrable, far_side, file, has_netmap, is_packet_socket, list, memif, offloads, shm,
+    spreads_by_device,
 };
 pub use entry::{Access, Unusable};
 pub use filter::{FilterCompiler, FilterPlace, compile_filter};

@@ -15,6 +15,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
         probe: probe_xdp,
         open: Some(merging::open),
         merges: true,
+        defers: true,
         lends_frames: true,
         access: Some(Access::Exclusive),
         ..PLAIN
@@ -35,6 +36,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
         probe: || Ok(linerate_port_packet::probe()?),
         open: Some(|spec, pool| boxed(linerate_port_packet::open(spec, pool))),
         access: Some(Access::Shared),
+        defers: true,
         offloads: true,
         ..PLAIN
     },

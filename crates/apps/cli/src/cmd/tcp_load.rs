@@ -1,13 +1,14 @@
 //! `linerate tcp load`: the stateful load generator.
 
+use std::cell::RefCell;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use linerate_endpoints::NetworkConfig;
-use linerate_endpoints::Options;
+use linerate_endpoints::document::Snapshot;
 use linerate_endpoints::tls::{self, MaybeTls, Tls, Trust};
+use linerate_endpoints::{AdaptiveDeferral, NetworkConfig, Options};
 use linerate_programs::Either;
-use linerate_programs::load::{Client, Config, Plan, RequestConfig, Text};
+use linerate_programs::load::{Client, Config, LoadDocument, Pacing, Plan, RequestConfig, Text};
 use linerate_sys::signal;
 
 use crate::tcp::network::NetworkArgs;
@@ -32,8 +33,8 @@ Examples:
       address, gateway and name servers by DHCP
   linerate tcp load tcp://198.18.5.1:7 --port memif:/run/m.sock,role=client,queues=2 --address 198.18.5.3/24 -c 1k --cores 2,3
       a stack on each of two cores, with half of the connections each
-  linerate tcp load http://198.18.5.1/ --port packet:eth1,defer=200 --address 198.18.5.3/24 -c 1k -d 10s
-      the most requests for a core: the interface collects packets for 200 us before anybody is woken, which each latency may have more
+  linerate tcp load http://198.18.5.1/ --port packet:eth1,defer=500 --address 198.18.5.3/24 -c 1k --rate 100k -d 10s
+      the interface collects packets for 500 us before anybody is woken: more requests for a core, and up to 500 us more for each answer
   linerate tcp load --config mix.toml --port veth1 --address 198.18.5.3/24
       several kinds of requests by weight; docs/tcp.md has the words
 
@@ -124,6 +125,10 @@ pub struct Args {
     /// A TOML file with the same words, and [[request]] tables; flags come on top
     #[arg(short = 'f', long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Leave it to the interface how long it collects packets before it wakes anybody [default: in a closed loop without pauses, a tenth of the time that
+    /// an answer takes, at most 500 us; `packet:IF,defer=US` sets a time]
+    #[arg(long)]
+    no_defer: bool,
     /// Start of the pseudo-random numbers [default: 1]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -140,11 +145,14 @@ pub fn run(args: &Args) -> Result<bool, String> {
     plan.sources = network.all_addresses().collect();
     let options = args.network.options("tcp-load", connections(&plan))?;
     signal::catch_stop_signals().map_err(|error| error.to_string())?;
+    // What a closed loop without pauses measures is what its server can do.
+    let measures_capacity = plan.pacing == Pacing::Closed && plan.think_ns == 0;
+    let deferral = if measures_capacity && !args.no_defer { AdaptiveDeferral::of(&network.port) } else { None };
     let has_tls = plan.targets.iter().any(|target| target.scheme.is_tls());
     let plans = plan.divided(args.network.shards()?).map_err(|error| format!("--cores: {error}"))?;
     let clients: Vec<Client> = plans.into_iter().map(|plan| Client::new(Arc::new(plan))).collect();
     if !has_tls {
-        return load(clients.into_iter().map(Either::Left).collect(), &network, options, args);
+        return load(clients.into_iter().map(Either::Left).collect(), &network, options, deferral, args);
     }
     let trust = match &args.ca {
         _ if args.insecure => Trust::Everybody,
@@ -153,22 +161,33 @@ pub fn run(args: &Args) -> Result<bool, String> {
     };
     let config = tls::client_config(&trust).map_err(|error| error.to_string())?;
     let secured = |client| Either::Right(Tls::client(client, Arc::clone(&config)));
-    load(clients.into_iter().map(secured).collect(), &network, options, args)
+    load(clients.into_iter().map(secured).collect(), &network, options, deferral, args)
 }
 
 fn load(
     clients: Vec<MaybeTls<Client>>,
     network: &NetworkConfig,
     options: Options,
+    deferral: Option<AdaptiveDeferral>,
     args: &Args,
 ) -> Result<bool, String> {
     let running = linerate_endpoints::start_load(clients, network, options).map_err(|error| error.to_string())?;
+    let deferral = deferral.map(RefCell::new);
+    let look = |snapshot: &mut Snapshot<LoadDocument>| {
+        let Some(deferral) = &deferral else { return };
+        let (mut deferral, load) = (deferral.borrow_mut(), &snapshot.program);
+        if !load.done {
+            deferral.adapt(snapshot.seconds, load.requests.completed, load.requests.open);
+        }
+        snapshot.deferred_us = deferral.longest_us();
+    };
     let watching = Watching {
         duration_ns: None,
         stops_by_itself: true,
         json: args.network.json,
         quiet: args.network.quiet,
         line: &text::load_line,
+        look: Some(&look),
     };
     let ended = watch(running, &watching)?;
     if !args.network.json && !args.network.quiet {

@@ -131,6 +131,7 @@ fn run_servers(servers: Vec<MaybeTls<AnyServer>>, network: &NetworkConfig, args:
         json: args.network.json,
         quiet: args.network.quiet,
         line: &text::serve_line,
+        look: None,
     };
     let ended = watch(running, &watching)?;
     if !args.network.json && !args.network.quiet {

@@ -86,6 +86,9 @@ pub fn load(snapshot: &Snapshot<LoadDocument>) -> String {
     ));
     lines.push(times("latency", &load.latency));
     lines.push(times("handshake", &load.handshakes));
+    if let Some(us) = snapshot.deferred_us {
+        lines.push(format!("  of a latency, up to {us} us: the interface collects answers before it wakes anybody (--no-defer: it does not)"));
+    }
     account(&mut lines, "requests", &load.requests);
     lines.extend(load.first_wrong_answer.iter().map(|what| format!("  the first wrong answer: {what}")));
     account(&mut lines, "connections", &load.connections);

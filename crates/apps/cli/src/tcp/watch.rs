@@ -13,11 +13,16 @@ use crate::running::print_json;
 const SECOND_NS: u64 = 1_000_000_000;
 /// How often the main thread looks.
 const LOOK_NS: u64 = 50_000_000;
+/// How often [`Watching::look`] has a document to look at.
+const DOCUMENT_NS: u64 = 100_000_000;
 /// How long a program that was asked to stop may take before it is ended.
 const STOPPING_NS: u64 = 8 * SECOND_NS;
 
 /// Makes the progress of the seconds between two documents, the later one first.
 pub type Line<'a, D> = &'a dyn Fn(&Snapshot<D>, Option<&Snapshot<D>>, f64) -> String;
+
+/// Looks at a document, and completes it.
+pub type Look<'a, D> = &'a dyn Fn(&mut Snapshot<D>);
 
 /// How a program is watched.
 pub struct Watching<'a, D> {
@@ -31,6 +36,8 @@ pub struct Watching<'a, D> {
     pub quiet: bool,
     /// The progress.
     pub line: Line<'a, D>,
+    /// Looks at each document, at least every 100 ms, and completes it.
+    pub look: Option<Look<'a, D>>,
 }
 
 /// Watches a program until its end.
@@ -42,6 +49,14 @@ pub fn watch<P: Reports>(running: Running<P>, watching: &Watching<'_, P::Documen
     let end_ns = watching.duration_ns.map_or(u64::MAX, |duration_ns| start_ns.saturating_add(duration_ns));
     let mut live = Live::new(watching.quiet || watching.json, start_ns);
     let (mut next_ns, mut before, mut stopping_ns) = (start_ns + SECOND_NS, None, None);
+    let mut look_ns = start_ns + DOCUMENT_NS;
+    let complete = |snapshot: &mut Snapshot<P::Document>| watching.look.iter().for_each(|look| look(snapshot));
+    let document = || {
+        running.snapshot().map(|mut snapshot| {
+            complete(&mut snapshot);
+            snapshot
+        })
+    };
     while !running.has_ended() {
         let now_ns = clock::now_ns();
         if (signal::stop_requested() || now_ns >= end_ns) && stopping_ns.is_none() {
@@ -56,9 +71,13 @@ pub fn watch<P: Reports>(running: Running<P>, watching: &Watching<'_, P::Documen
         }
         if watching.json && now_ns >= next_ns {
             next_ns = now_ns + SECOND_NS;
-            running.snapshot().iter().for_each(print_json);
+            document().iter().for_each(print_json);
         }
-        live.tick(now_ns, |seconds| match running.snapshot() {
+        if watching.look.is_some() && now_ns >= look_ns {
+            look_ns = now_ns + DOCUMENT_NS;
+            drop(document());
+        }
+        live.tick(now_ns, |seconds| match document() {
             Ok(snapshot) => {
                 let line = (watching.line)(&snapshot, before.as_ref(), seconds);
                 before = Some(snapshot);
@@ -69,7 +88,8 @@ pub fn watch<P: Reports>(running: Running<P>, watching: &Watching<'_, P::Documen
         clock::sleep_until_ns((now_ns + LOOK_NS).min(end_ns.max(now_ns)));
     }
     drop(live);
-    let ended = running.stop().map_err(|error| error.to_string())?;
+    let mut ended = running.stop().map_err(|error| error.to_string())?;
+    complete(&mut ended.snapshot);
     if watching.json {
         print_json(&ended.snapshot);
     }
