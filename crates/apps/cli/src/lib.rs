@@ -18,4 +18,6 @@ mod running;
 #[cfg(target_os = "linux")]
 pub mod switch;
 #[cfg(target_os = "linux")]
+mod tables;
+#[cfg(target_os = "linux")]
 pub mod tcp;

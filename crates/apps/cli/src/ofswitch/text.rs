@@ -6,7 +6,7 @@ use linerate_ofswitch::document::{
 };
 use linerate_report::units::{count, nanoseconds, pps};
 
-use crate::switch::text::{WorkerRow, head, own_losses, port_queues, table, worker_table};
+use crate::tables::{WorkerRow, head, own_losses, port_queues, table, worker_line, worker_table};
 
 /// Flow entries by table.
 pub fn flows(bridge: &str, flows: &[FlowDocument]) -> String {
@@ -306,24 +306,10 @@ pub fn stats(snapshot: &Snapshot) -> String {
     ));
     let entries: u64 = snapshot.tables.iter().map(|table| table.entries).sum();
     lines.push(format!("  flow entries: {} in {} tables", count(entries), snapshot.tables.len()));
-    let share = |nanoseconds: u64| nanoseconds as f64 / 1e7 / snapshot.seconds.max(1e-9);
     if snapshot.workers.len() > 1 {
         lines.push(workers(snapshot));
     }
-    lines.extend(snapshot.workers.iter().map(|worker| {
-        let worker = &worker.worker;
-        format!(
-            "  worker{}: {:.1} % of a core, moving packets {:.1} % of the time, {} of {} rounds, {} sleeps; {} of {} frames free",
-            worker.core.map_or(String::new(), |core| format!(" on core {core}")),
-            share(worker.cpu_ns),
-            share(worker.busy_ns),
-            count(worker.busy_rounds),
-            count(worker.rounds),
-            count(worker.sleeps),
-            count(worker.frames_free),
-            count(worker.frames),
-        )
-    }));
+    lines.extend(snapshot.workers.iter().map(|worker| worker_line(&worker.worker, snapshot.seconds)));
     lines.join("\n")
 }
 

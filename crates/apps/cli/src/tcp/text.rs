@@ -9,7 +9,7 @@ use linerate_programs::load::{Account, LoadDocument, Times};
 use linerate_programs::serve::ServeDocument;
 use linerate_report::units::{bps, count, nanoseconds, percent};
 
-use crate::switch::text::port_queues;
+use crate::tables::port_queues;
 use linerate_bridge::account::{at, row};
 
 /// A second of a server: what follows the time.
