@@ -97,6 +97,9 @@ pub struct Caps {
     /// True if the far side takes packets without a turn of another thread of ours (`null:`, a NIC), so a sender may go on without
     /// a pause. False if the far side is a reader that must get its turn (`pipe:`).
     pub async_tx: bool,
+    /// True if received packets show a block at a time, full or after a time-out: the descriptor of [`crate::Port::arm_wakeup`] wakes its reader once
+    /// for many packets, so that who only receives need not nap between them.
+    pub rx_blocks: bool,
     /// True if each look for packets is a system call, also when there are none. The descriptor of [`crate::Port::arm_wakeup`] can then be read as
     /// long as packets wait or the port is broken, so that callers with many such ports ask the kernel which of them have something.
     pub rx_syscalls: bool,

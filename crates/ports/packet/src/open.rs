@@ -237,6 +237,7 @@ fn caps(spec: &PortSpec, options: &Options, device: &Device, ring: Option<RingSh
         rx_ring: ring.map(|ring| RxRing::of_packet_ring((ring.block_bytes * ring.blocks) as u64)),
         timestamps: options.receives,
         async_tx: true,
+        rx_blocks: ring.is_some_and(|ring| !ring.prompt),
         ..Caps::default()
     }
 }

@@ -33,6 +33,8 @@ pub enum Eagerness {
     /// It sleeps at once, since packets come in blocks, or others need the core more. While many come it naps once before it lets the
     /// kernel wake it, because waking a thread on another core costs the core that receives some microseconds.
     Sleeps,
+    /// It sleeps at once, and never naps: its ports wake it for many packets at a time ([`linerate_port::Caps::rx_blocks`]).
+    SleepsOnly,
     /// It sleeps as soon as its ports are drained, and does not look at them before: for ports whose sleep is a look
     /// ([`linerate_port::Caps::sleep_syncs`]).
     Polls,
@@ -50,6 +52,8 @@ impl Eagerness {
             Eagerness::Polls
         } else if ports.clone().all(|port| !port.caps().async_tx) {
             Eagerness::Yields
+        } else if ports.clone().all(|port| port.caps().rx_blocks) {
+            Eagerness::SleepsOnly
         } else {
             Eagerness::Sleeps
         }
@@ -112,7 +116,7 @@ impl Idle {
     pub(crate) fn pause(&mut self, now_ns: u64) -> Pause {
         let busy = std::mem::take(&mut self.packets) >= BUSY_PACKETS;
         let quiet_ns = match self.eagerness {
-            Eagerness::Sleeps | Eagerness::Polls => u64::MAX,
+            Eagerness::Sleeps | Eagerness::SleepsOnly | Eagerness::Polls => u64::MAX,
             Eagerness::Spins | Eagerness::Yields => now_ns.saturating_sub(self.moved_ns),
         };
         if busy && self.eagerness == Eagerness::Sleeps {
@@ -180,12 +184,14 @@ mod tests {
 
     #[test]
     fn eagerness_is_about_the_first_moment_only() {
-        let [mut yields, mut sleeps] =
-            [Eagerness::Yields, Eagerness::Sleeps].map(|eagerness| Idle::new(eagerness, SLEEP_NS, 1_000));
+        let [mut yields, mut sleeps, mut only] = [Eagerness::Yields, Eagerness::Sleeps, Eagerness::SleepsOnly]
+            .map(|eagerness| Idle::new(eagerness, SLEEP_NS, 1_000));
         assert_eq!([yields.pause(2_000), sleeps.pause(2_000)], [Pause::Yield, Pause::Sleep]);
         assert_eq!([yields.pause(5_000_000), sleeps.pause(5_000_000)], [Pause::Sleep; 2]);
         sleeps.moved(6_000_000, BUSY_PACKETS);
         assert_eq!([(); 2].map(|()| sleeps.pause(6_000_000)), [Pause::Nap(BUSY_NAP_NS), Pause::Sleep], "it is busy");
+        only.moved(6_000_000, BUSY_PACKETS);
+        assert_eq!(only.pause(6_000_000), Pause::Sleep, "more packets come as a block");
     }
 
     #[test]
