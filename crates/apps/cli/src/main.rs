@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, FromArgMatches, Parser};
 use linerate::commands::Command;
 use linerate::{cmd, help};
@@ -29,8 +30,23 @@ fn run() -> ExitCode {
         return cmd::pkt_gen::run_words(words);
     }
     let definition = || help::fitted(Arguments::command());
-    let matches = definition().get_matches_from(arguments);
+    let matches = definition().try_get_matches_from(&arguments).unwrap_or_else(|error| refuse(&arguments, &error));
     let arguments =
         Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut definition()).exit());
     arguments.command.run(Arguments::command)
+}
+
+/// Says what is wrong with the arguments and ends, with what to write where somebody gave a switch its ports as `bridge` has them. Help
+/// comes this way as well.
+fn refuse(arguments: &[OsString], error: &clap::Error) -> ! {
+    let is_to_run = arguments.iter().all(|word| word != "ctl");
+    let command = arguments.get(1).filter(|_| is_to_run).and_then(|command| command.to_str()).unwrap_or_default();
+    if let (Some(ContextValue::String(port)), "switch" | "ofswitch") =
+        (error.get(ContextKind::InvalidSubcommand), command)
+    {
+        linerate_console::note(&format!(
+            "linerate {command}: is {port} a port? Ports are given with -p: linerate {command} -p {port}"
+        ));
+    }
+    error.exit()
 }

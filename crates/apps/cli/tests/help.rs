@@ -70,3 +70,19 @@ fn there_is_a_man_page_for_each_command() {
     assert!(stdout("man").contains(".SH SUBCOMMANDS"));
     assert_eq!(linerate("man /dev/null/x").status.code(), Some(2));
 }
+
+#[test]
+fn a_port_without_its_flag_is_pointed_out() {
+    for line in ["switch tap:a tap:b", "switch -q tap:a", "ofswitch tap:a"] {
+        let output = linerate(line);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        let command = line.split_whitespace().next().unwrap();
+        assert!(text.starts_with(&format!("linerate {command}: is tap:a a port?")), "{text}");
+        assert!(text.contains(&format!("linerate {command} -p tap:a")) && output.status.code() == Some(2), "{text}");
+    }
+    // What is no port gets no such hint, and help is no error.
+    for line in ["switch --no-such-flag", "switch ctl nosuch"] {
+        assert!(!String::from_utf8_lossy(&linerate(line).stderr).contains("a port?"), "{line}");
+    }
+    assert!(linerate("switch --help").status.success());
+}
