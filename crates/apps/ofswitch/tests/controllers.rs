@@ -5,7 +5,9 @@ use super::common;
 use std::io::{Read, Write};
 use std::net::{TcpListener, UdpSocket};
 
-use common::{Controller, LONG, Station, ask, config, marked, packet_out, show, snapshot, start_in, stop, wait_until};
+use common::{
+    Controller, LONG, Station, ask, config, marked, packet_out, show, snapshot, start_heard, start_in, stop, wait_until,
+};
 use linerate_control::Command;
 use linerate_ofswitch::Running;
 use linerate_ofswitch::request::What;
@@ -198,6 +200,39 @@ fn auxiliary_connections_by_udp_carry_packets_both_ways() {
     wait_until("it ends with the main connection", || connected(&running) == 0);
     drop((station, other));
     stop(running);
+}
+
+/// Each change once, however often it is tried.
+#[test]
+fn it_is_said_which_controller_came_and_went() {
+    let folder = tempfile::tempdir().unwrap();
+    let address = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).unwrap();
+    let mut config = config("said", 1);
+    config.controllers.push(format!("tcp:{address}"));
+    let (running, heard) = start_heard(folder.path(), &config);
+    let of_controller = || {
+        let start = format!("controller tcp:{address}: ");
+        let heard = heard.lock().unwrap();
+        heard.iter().filter_map(|line| line.strip_prefix(&start)).map(str::to_owned).collect::<Vec<_>>()
+    };
+    wait_until("it is refused", || of_controller().len() == 1);
+    for round in 0..2 {
+        // Long enough for one more attempt.
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        let listener = TcpListener::bind(address).unwrap();
+        let mut controller = Controller::accept(&listener);
+        controller.barrier();
+        wait_until("it is connected", || of_controller().len() == 2 + 3 * round);
+        drop((controller, listener));
+        wait_until("it is gone, and then refused", || of_controller().len() == 4 + 3 * round);
+    }
+    stop(running);
+    let said = of_controller();
+    let kinds: Vec<(bool, bool)> =
+        said.iter().map(|line| (line == "connected", line.ends_with("; tried again"))).collect();
+    let (up, down) = ((true, false), (false, true));
+    assert_eq!(kinds, [down, up, down, down, up, down, down], "{said:?}");
+    assert!(said[0].contains("refused") && said[0] == said[3], "{said:?}");
 }
 
 /// Without a controller a standalone switch learns; with one, its entries alone count.

@@ -59,6 +59,8 @@ struct Known {
     connectors: Vec<Connector>,
     /// Its ID while the main connection is there.
     id: Option<ControllerId>,
+    /// What was said last about its main connection.
+    said: String,
 }
 
 /// All connections to controllers.
@@ -92,6 +94,7 @@ impl Channels {
                 .map(|number| Connector::new(target.clone(), number > target.auxiliary))
                 .collect(),
             id: None,
+            said: String::new(),
         });
         Ok(Channels {
             known: known.collect(),
@@ -171,6 +174,25 @@ impl Channels {
         self.tell(switch, now_ns);
         self.pass_barriers(switch, now_ns);
         self.sweep(now_ns);
+        self.say();
+    }
+
+    /// Says which controllers of the configuration came and went, each change once.
+    fn say(&mut self) {
+        for (place, known) in self.known.iter_mut().enumerate() {
+            let main = Origin::Active { controller: place, auxiliary: 0 };
+            let now = match self.channels.iter().find(|channel| channel.origin == main) {
+                Some(channel) if channel.is_up() => "connected".to_owned(),
+                // It has yet to say hello.
+                Some(_) => continue,
+                None if known.connectors[0].why == connector::NOT_YET => continue,
+                None => format!("{}; tried again", known.connectors[0].why),
+            };
+            if known.said != now {
+                (self.on_event)(&format!("controller {}: {now}", known.target));
+                known.said = now;
+            }
+        }
     }
 
     /// Tells the controllers what happened, and answers barriers of which all workers know; what was removed before is told before.
@@ -346,9 +368,6 @@ impl Channels {
             }
             if auxiliary == 0 {
                 known.id = None;
-                if connector.why != why {
-                    (self.on_event)(&format!("controller {}: {why}; tried again", known.target));
-                }
             }
             connector.failed(why, now_ns);
         }

@@ -4,6 +4,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use linerate_control::{Connection, ControlError};
@@ -43,6 +44,15 @@ pub fn config(test: &str, ports: usize) -> Config {
 pub fn start_in(folder: &Path, config: &Config) -> Running {
     start(config, Options { folder: Some(folder.into()), ..Options::default() })
         .unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// As [`start_in`], with all that the switch says.
+pub fn start_heard(folder: &Path, config: &Config) -> (Running, Arc<Mutex<Vec<String>>>) {
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let lines = Arc::clone(&heard);
+    let on_event = Arc::new(move |line: &str| lines.lock().unwrap().push(line.to_owned()));
+    let running = start(config, Options { folder: Some(folder.into()), on_event });
+    (running.unwrap_or_else(|error| panic!("{error}")), heard)
 }
 
 pub fn ask(running: &Running, request: &impl Serialize) -> Result<Value, ControlError> {
