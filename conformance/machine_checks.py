@@ -240,10 +240,13 @@ def link_flap(machine):
     # The load begins some seconds later, by how fast the guest is.
     time.sleep(7)
     machine.guest.set_link("card2", False)
-    # Some drivers look at their link every two seconds.
-    time.sleep(2.5)
+    # Some drivers look at their link every two seconds, and a guest without KVM may be late.
+    time.sleep(4.5)
+    carrier = machine.guest.run(f"cat /sys/class/net/{RECEIVER}/carrier")[1].strip()
     machine.guest.set_link("card2", True)
     log, document = lab_end(machine)
+    if carrier == "1":
+        raise Skipped("the driver does not see that QEMU took the link of this card away: its carrier stays")
     if "went away" not in log:
         losses = machine.guest.run(f"cat /sys/class/net/{RECEIVER}/carrier_down_count")[1].strip()
         trials = [line for line in log.splitlines() if "load 1" in line]
