@@ -264,7 +264,8 @@ fn own_ports(
     let (mut batch, mut back) = (Batch::new(&pool, BATCH), Batch::new(&pool, 4 * BATCH));
     let (mut made, mut left) = (0, 0);
     let watch = Stopwatch::start();
-    while left < packets {
+    // The last batch is whole, too.
+    while made < packets || left < made {
         if batch.is_empty() && made < packets {
             made += pool.alloc(&mut batch, BATCH, 60) as u64;
             source.write(&mut batch);
