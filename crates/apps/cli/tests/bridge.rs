@@ -182,6 +182,21 @@ fn one_queue_that_gets_nearly_all_is_named() {
     }
 }
 
+/// Who waits for an answer through a bridge waits for its packets, so none is kept until a block of the ring is full; unless the user wrote so.
+#[test]
+fn packets_cross_a_bridge_at_once() {
+    let Some(chain) = Chain::new() else { return };
+    for (option, how) in
+        [("", "each packet at once"), (",prompt=no", "retired after"), (",retire=4", "retired after 4 ms")]
+    {
+        let line = format!("bridge packet:near{option} packet:far{option} --duration 100ms -q --json");
+        let document = json(Run::start_in(&chain.middle, &line).end().expect_code(0));
+        for port in document["ports"].as_array().unwrap() {
+            assert!(port["detail"].as_str().unwrap().contains(how), "{option}: {port}");
+        }
+    }
+}
+
 /// Flows of `left` reach `right` through queue pairs of the bridge, in order.
 fn over_queues(sender: &str, ports: [&str; 2], flags: &str, queues: [usize; 2], workers: usize) {
     let Some(chain) = Chain::with_queues(4) else { return };

@@ -186,6 +186,7 @@ fn interfaces_are_balanced_until_they_are_stopped() {
     ended.expect_code(0);
     let document = json(&ended);
     check_account(&document);
+    assert!(document["detail"].as_str().unwrap().contains("each packet at once"), "{document}");
     assert_eq!((number(&document["received"]), sum(&document["rx_missed"])), (4000, 0));
     let forwarded = number(&document["outputs"][0]["forwarded"]);
     listening.wait_for("packets", |text| text.contains(&format!("received {} (", count(forwarded))));

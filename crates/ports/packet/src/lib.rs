@@ -33,7 +33,7 @@
 //! # Options
 //! - `@N` receive only what came in on receive queue N, where the driver notes that (a plain veth notes nothing useful);
 //!   packets without a note are of queue 0. The kernel chooses the transmit queue by itself.
-//! - `ring=BYTES` receive ring, 65536 to 1073741824, default 16777216; `retire=MS` see above, 1 to 1000, default 8
+//! - `ring=BYTES` receive ring, 65536 to 1073741824, default 16777216; `retire=MS` see above, 1 to 1000, default 16
 //!   milliseconds.
 //! - `prompt` hand over each packet as soon as it is there (TPACKET_V2), for who answers packets or times them by the clock:
 //!   costs a wake-up for each that comes alone. The packets of a ring are then as many as its bytes hold of the longest.

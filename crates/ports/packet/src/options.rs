@@ -29,13 +29,13 @@ const RING_BYTES_MIN: u64 = 64 << 10;
 const RING_BYTES_MAX: u64 = 1 << 30;
 
 /// Blocks that a ring is cut into where it is large enough. A reader is woken once for a block, so few are better; and it may be away for
-/// `BLOCKS * retire` before packets that come one by one fill the ring (a quarter of a second), so many are.
+/// `BLOCKS * retire` before packets that come one by one fill the ring (half a second), so many are.
 const BLOCKS: u64 = 32;
 
 /// Milliseconds after which a block is handed over half full: how long a packet may wait for its reader. Waking up is what a
-/// reader of less than a million packets a second mostly pays for (about 20 us each time on a virtual machine), so this
+/// reader of less than a million packets a second mostly pays for (20 to 50 us each time on a virtual machine), so this
 /// is long; who answers packets wants none (`prompt`).
-const RETIRE_MS_DEFAULT: u64 = 8;
+const RETIRE_MS_DEFAULT: u64 = 16;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Options {
@@ -195,7 +195,7 @@ mod tests {
     fn defaults_and_every_option() {
         let options = take("packet:a").unwrap();
         assert!(options.receives && options.transmits && options.promiscuous && !options.qdisc);
-        assert_eq!(options.ring_shape(1518), blocks(512 << 10, 32, 8));
+        assert_eq!(options.ring_shape(1518), blocks(512 << 10, 32, 16));
         let options = take("packet:a@1,ring=65536,retire=1,promisc=no,fanout=7:lb,rx_only").unwrap();
         assert!(!options.transmits && !options.promiscuous);
         assert_eq!(options.fanout, Some(Fanout { group: 7, mode: 1, mode_name: "lb" }));

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use linerate_console::cores::Cores;
 use linerate_console::open;
 use linerate_mem::Pool;
-use linerate_port::{Caps, Device, Direction, OpenOptions, Port, PortSpec, Stats};
+use linerate_port::{Caps, Direction, OpenOptions, Port, PortSpec, Stats};
 use linerate_worker::{Config, Control, End, HandoffStage, PortEnd, Role, Worker};
 
 use super::balance::Balancer;
@@ -234,7 +234,8 @@ impl Plan<'_> {
     /// How the input is opened.
     fn input_options(&self) -> OpenOptions {
         let threads = self.queues.map(|queues| self.workers.min(queues as usize));
-        OpenOptions { threads, queues: self.queues, ..OpenOptions::receive() }
+        let direction = Some(Direction::Receive);
+        OpenOptions { direction, threads, queues: self.queues, ..OpenOptions::low_latency() }
     }
 
     /// A pool for the input, and one for each output.
@@ -250,9 +251,7 @@ impl Plan<'_> {
 
     /// The queues of the input.
     fn open_input(&self, spec: &PortSpec, pool: &Pool) -> Result<Vec<Box<dyn Port>>, String> {
-        if self.queues.is_none() {
-            return Ok(vec![open::open_noted(spec, Direction::Receive, pool, self.quiet)?]);
-        }
-        open::open_device_noted(spec, &self.input_options(), pool, self.quiet).map(Device::into_ports)
+        let device = open::open_device_noted(spec, &self.input_options(), pool, self.quiet)?;
+        Ok(if self.queues.is_none() { vec![linerate_ports::merge(device)] } else { device.into_ports() })
     }
 }

@@ -219,10 +219,11 @@ impl Joined {
         let waiting: usize = leaving.iter().map(Impairments::frames).sum();
         let directions =
             if one_way { [Direction::Receive, Direction::Transmit] } else { [Direction::Both, Direction::Both] };
+        // Those at both ends wait for what the bridge holds.
         let options = directions.map(|direction| OpenOptions {
             direction: Some(direction),
             queues: args.queues,
-            ..OpenOptions::default()
+            ..OpenOptions::low_latency()
         });
         let mut all: Vec<_> = specs.into_iter().zip(&options).collect();
         let both = OpenOptions::default();
