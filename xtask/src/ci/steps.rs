@@ -297,7 +297,7 @@ fn loom(context: &Context) -> Result<Outcome> {
 fn loom_tests(context: &Context) -> Command {
     let packages =
         ["linerate-ring", "linerate-classify", "linerate-port-shm", "linerate-port-memif", "linerate-port-vhost"];
-    let mut command = context.cargo(["test", "--test", "loom", "--release", "--locked"]);
+    let mut command = context.cargo(["test", "--test", "loom", "--profile", "loom", "--locked"]);
     command
         .args(packages.iter().flat_map(|name| ["--package", name]))
         .env("RUSTFLAGS", "--cfg loom")
