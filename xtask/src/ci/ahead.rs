@@ -1,12 +1,11 @@
-//! What later steps need is built beside those that wait for much of their time (`steps::WAITING`), and tests that no deadline ends and counts
-//! of instructions are made there, too: by the scheduler's idle class (sched(7)), whose threads run only where a core has nothing else to do,
-//! so that those steps do not notice. Nothing depends on it: a step whose build or run is not there, or failed, does it itself, and says what is
-//! wrong.
+//! Builds of later steps, tests that no deadline ends and counts of instructions are made beside the steps before them: by the scheduler's idle class
+//! (sched(7)), whose threads run only where a core has nothing else to do, so that those steps do not notice. Nothing depends on it: a step whose
+//! build or run is not there, or failed, does it itself, and says what is wrong.
 
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use super::tools::{line_of, works};
@@ -15,40 +14,50 @@ use super::{Context, Outcome};
 /// Commands of later steps, if there are any.
 #[derive(Default)]
 pub struct Ahead {
-    working: Mutex<Option<Working>>,
+    state: Mutex<State>,
+    /// A command has ended.
+    ended: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// Commands that nobody has begun, in their order.
+    waiting: VecDeque<Command>,
+    /// Commands that have begun, by their lines.
+    running: Vec<String>,
     /// The commands that succeeded, with the files that have their output.
-    done: Mutex<Vec<(String, PathBuf)>>,
+    done: Vec<(String, PathBuf)>,
+    /// Commands that were ever begun, which numbers the files.
+    begun: usize,
+    /// Threads that look for commands.
+    working: usize,
+    threads: Vec<JoinHandle<()>>,
 }
 
 /// Commands at a time: a command uses one core for much of its time, as miri does, and the linker, and a crate that all others wait for.
 const AT_ONCE: usize = 2;
 
-struct Working {
-    ended: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<()>>,
-}
-
 impl Ahead {
-    /// Begins the commands in their order, [`AT_ONCE`] at a time, on threads of their own.
-    pub fn begin(&self, context: &Context, commands: Vec<Command>) {
-        self.end();
+    /// Has the commands run in their order, behind those that wait, [`AT_ONCE`] at a time, on threads of their own.
+    pub fn add(&self, context: &Context, commands: Vec<Command>) {
         if commands.is_empty() || !works(Command::new("chrt").args(["--idle", "0", "true"])) {
             return;
         }
-        let (ended, next) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(commands.into_iter().enumerate())));
-        let begin = || {
-            let (context, next, told) = (context.clone(), Arc::clone(&next), Arc::clone(&ended));
-            thread::spawn(move || work(&context, &next, &told))
-        };
-        let threads = (0..AT_ONCE).map(|_| begin()).collect();
-        *self.working.lock().unwrap_or_else(PoisonError::into_inner) = Some(Working { ended, threads });
+        let mut state = self.state();
+        state.waiting.extend(commands);
+        while state.working < AT_ONCE {
+            let context = context.clone();
+            state.working += 1;
+            state.threads.push(thread::spawn(move || work(&context)));
+        }
     }
 
-    /// Begins no more commands, and waits for those that have begun, which are worth ending because their steps wait for them anyway.
+    /// Begins no more commands, and waits for those that have begun.
     pub fn end(&self) {
-        let working = self.working.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(Working { ended, threads }) = working else { return };
-        ended.store(true, Ordering::Relaxed);
+        let mut state = self.state();
+        state.waiting.clear();
+        let threads = std::mem::take(&mut state.threads);
+        drop(state);
         for thread in threads {
             if let Err(panic) = thread.join() {
                 std::panic::resume_unwind(panic);
@@ -56,24 +65,43 @@ impl Ahead {
         }
     }
 
-    /// The file with the output of a command that has succeeded ahead.
+    /// The file with the output of a command that has succeeded ahead. Waits for it if it has begun; if it has not, it will not begin.
     pub fn output_of(&self, command: &Command) -> Option<PathBuf> {
-        let (line, done) = (line_of(command), self.done.lock().unwrap_or_else(PoisonError::into_inner));
-        done.iter().find(|(known, _)| *known == line).map(|(_, log)| log.clone())
+        let line = line_of(command);
+        let mut state = self.state();
+        state.waiting.retain(|waiting| line_of(waiting) != line);
+        while state.running.contains(&line) {
+            state = self.ended.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.done.iter().find(|(known, _)| *known == line).map(|(_, log)| log.clone())
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn work(context: &Context, next: &Mutex<impl Iterator<Item = (usize, Command)>>, ended: &AtomicBool) {
-    while !ended.load(Ordering::Relaxed) {
-        let Some((number, command)) = next.lock().unwrap_or_else(PoisonError::into_inner).next() else { return };
-        let log = context.target.join(format!("ahead-{number}.log"));
-        match context.outcome_quiet(&mut idle(&command), &log) {
-            Ok(Outcome::Passed(_)) => {
-                let mut done = context.ahead.done.lock().unwrap_or_else(PoisonError::into_inner);
-                done.push((line_of(&command), log));
-            }
+/// Runs commands until none waits.
+fn work(context: &Context) {
+    let ahead = &context.ahead;
+    loop {
+        let mut state = ahead.state();
+        let Some(command) = state.waiting.pop_front() else {
+            state.working -= 1;
+            return;
+        };
+        let (line, log) = (line_of(&command), context.target.join(format!("ahead-{}.log", state.begun)));
+        state.begun += 1;
+        state.running.push(line.clone());
+        drop(state);
+        let outcome = context.outcome_quiet(&mut idle(&command), &log);
+        let mut state = ahead.state();
+        state.running.retain(|running| *running != line);
+        match outcome {
+            Ok(Outcome::Passed(_)) => state.done.push((line, log)),
             _ => println!("not done ahead: see {}", log.display()),
         }
+        ahead.ended.notify_all();
     }
 }
 
@@ -96,6 +124,7 @@ fn idle(command: &Command) -> Command {
 #[cfg(test)]
 mod tests {
     use std::path::Path;
+    use std::sync::Arc;
     use std::time::{Duration, Instant};
 
     use super::*;
@@ -120,19 +149,25 @@ mod tests {
             let line = "chrt -p $$; pwd; echo $WORD; touch there-NAME; while [ ! -e go ]; do sleep 0.01; done; echo to the end";
             shell(&line.replace("NAME", name))
         };
-        context.ahead.begin(&context, vec![shell("exit 1"), says("a"), says("b"), shell("touch never")]);
+        context.ahead.add(&context, vec![shell("exit 1"), says("a")]);
+        context.ahead.add(&context, vec![says("b"), shell("touch never"), shell("touch never either")]);
         // They run while this does, both at the same time.
         let there = ["there-a", "there-b"].map(|name| folder.join(name));
         while !there.iter().all(|file| file.exists()) && Instant::now() < deadline {
             thread::sleep(Duration::from_millis(5));
         }
         let begun = there.iter().all(|file| file.exists());
+        assert_eq!(context.ahead.output_of(&shell("touch never")), None, "it has not begun, and must not any more");
         thread::scope(|scope| {
             let ending = scope.spawn(|| context.ahead.end());
+            // Who asks for the output of one that has begun waits for its end.
+            let asking = scope.spawn(|| context.ahead.output_of(&says("a")));
             // The last must not begin, so the end is announced before those before it may end.
             thread::sleep(Duration::from_millis(200));
+            let is_early = asking.is_finished() || ending.is_finished();
             std::fs::write(folder.join("go"), "").unwrap();
             ending.join().unwrap();
+            assert!(asking.join().unwrap().is_some() && !is_early);
         });
         assert_eq!(context.ahead.output_of(&shell("exit 1")), None, "it failed");
         let said = ["a", "b"].map(|name| context.ahead.output_of(&says(name)).unwrap());

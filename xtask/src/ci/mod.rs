@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! steps.rs        the steps
-//! ahead.rs        builds and tests of later steps, made beside those that wait
+//! ahead.rs        builds and tests of later steps, made beside those before them
 //! tools.rs        what a step needs and a machine may lack
 //! process.rs      commands with a time limit
 //! test_output.rs  the output of `cargo test`, read for what passed, failed, was skipped and died
@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 
 use ahead::Ahead;
-use steps::{STEPS, WAITING};
+use steps::{STEPS, begin_ahead};
 
 /// What a step works with.
 #[derive(Clone)]
@@ -85,16 +85,18 @@ pub fn run(root: &Path, names: &[&str]) -> Result<bool> {
     let metadata = metadata.current_dir(root).no_deps().other_options(["--locked".to_owned()]).exec();
     let target = PathBuf::from(metadata.context("cargo metadata")?.target_directory);
     let (mut done, ahead) = (Vec::new(), Arc::<Ahead>::default());
+    let context_of = |limit_min: u64, later: &[&Step]| Context {
+        root: root.to_path_buf(),
+        target: target.clone(),
+        deadline: Instant::now() + Duration::from_secs(60 * limit_min),
+        later: later.iter().map(|step| step.name).collect(),
+        ahead: Arc::clone(&ahead),
+    };
+    begin_ahead(&context_of(steps.iter().map(|step| step.limit_min).sum(), &steps))?;
     for (number, step) in steps.iter().enumerate() {
         println!("\n== {}: {}", step.name, step.about);
         let start = Instant::now();
-        if !WAITING.contains(&step.name) {
-            ahead.end();
-        }
-        let deadline = Instant::now() + Duration::from_secs(60 * step.limit_min);
-        let later = steps[number + 1..].iter().map(|step| step.name).collect();
-        let context =
-            Context { root: root.to_path_buf(), target: target.clone(), deadline, later, ahead: Arc::clone(&ahead) };
+        let context = context_of(step.limit_min, &steps[number + 1..]);
         let outcome = (step.run)(&context).unwrap_or_else(|error| Outcome::Failed(format!("{error:#}")));
         let ended = Done { name: step.name, outcome, time: start.elapsed() };
         println!("{}", ended.line());

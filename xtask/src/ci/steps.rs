@@ -1,4 +1,4 @@
-//! The steps: the cheapest, then those that wait for much of their time, then those whose work can be done beside these.
+//! The steps: the cheapest, then those that wait for much of their time, then those whose work can be done beside these (`ahead.rs`).
 
 use std::fs;
 use std::num::NonZero;
@@ -83,9 +83,6 @@ pub const STEPS: &[Step] = &[
     },
 ];
 
-/// Steps that wait for much of their time: what later ones need is done beside them.
-pub const WAITING: [&str; 3] = ["test", "openflow", "address"];
-
 /// Tests of the workspace, at least, so that a run that leaves most of them out does not pass. Raise it as tests are added.
 const TESTS_LEAST: u64 = 1_700;
 /// Tests of the other steps, at least.
@@ -143,14 +140,18 @@ fn test(context: &Context) -> Result<Outcome> {
     if let Outcome::Failed(_) = built {
         return Ok(built);
     }
-    context.ahead.begin(context, commands_ahead(context)?);
+    context.ahead.add(context, commands_beside_tests(context)?);
     context.tests(|| context.cargo(["test", "--workspace", "--locked"]), TESTS_LEAST)
 }
 
-/// What later steps need: builds, those first that take longest, then tests in which nothing waits for a deadline, and counts.
-fn commands_ahead(context: &Context) -> Result<Vec<Command>> {
+/// Begins what needs nothing of the tests' build, and has a target folder of its own: builds, those first that take longest. The steps for one
+/// core and the gaps of the tests' build have room for them. Nothing if the tests are not among the steps.
+pub fn begin_ahead(context: &Context) -> Result<()> {
+    if !context.later.contains(&"test") {
+        return Ok(());
+    }
     let is_later = |name: &str| context.later.contains(&name);
-    let (mut builds, mut tests, mut counts) = (Vec::new(), Vec::new(), Vec::new());
+    let mut builds = Vec::new();
     if is_later("fuzz")
         && why_no_fuzzing().is_none()
         && let Ok(triple) = sanitizer()
@@ -161,6 +162,16 @@ fn commands_ahead(context: &Context) -> Result<Vec<Command>> {
         let mut script = instructions_script(context);
         script.arg("--build");
         builds.push(script);
+    }
+    context.ahead.add(context, builds);
+    Ok(())
+}
+
+/// What later steps need, once the tests are built: builds, then tests in which nothing waits for a deadline, and counts.
+fn commands_beside_tests(context: &Context) -> Result<Vec<Command>> {
+    let is_later = |name: &str| context.later.contains(&name);
+    let (mut builds, mut tests, mut counts) = (Vec::new(), Vec::new(), Vec::new());
+    if is_later("instructions") && why_no_counts(context)?.is_none() {
         counts.push(instructions_script(context));
     }
     // Before documentation, dpdk and freebsd, which find what it has checked.
@@ -286,7 +297,7 @@ fn loom(context: &Context) -> Result<Outcome> {
 fn loom_tests(context: &Context) -> Command {
     let packages =
         ["linerate-ring", "linerate-classify", "linerate-port-shm", "linerate-port-memif", "linerate-port-vhost"];
-    let mut command = context.cargo(["test", "--test", "loom", "--release", "--locked"]);
+    let mut command = context.cargo(["test", "--test", "loom", "--profile", "loom", "--locked"]);
     command
         .args(packages.iter().flat_map(|name| ["--package", name]))
         .env("RUSTFLAGS", "--cfg loom")

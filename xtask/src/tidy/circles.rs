@@ -10,7 +10,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Complaint;
-use super::lexer::Source;
 use super::sources::is_test_file;
 use super::tree::TextFile;
 
@@ -64,7 +63,7 @@ fn circles(files: &[TextFile]) -> Vec<(String, Circle)> {
     for file in files.iter().filter(|file| file.path.starts_with("crates/") && !is_test_file(&file.path)) {
         let Some((folder, inner)) = file.path.split_once("/src/") else { continue };
         let Some(path) = module_path(inner) else { continue };
-        let source = Source::new(&file.text);
+        let source = file.source();
         let lines = source.code.iter().zip(&source.in_tests);
         let code: Vec<&str> = lines.map(|(code, test)| if *test { "" } else { code.as_str() }).collect();
         crates.entry(folder.into()).or_default().modules.insert(path, (file.path.clone(), code.join("\n")));
@@ -271,8 +270,7 @@ mod tests {
     use super::*;
 
     fn told(files: &[(&str, &str)], permitted: &[(&str, &[&str], &str)]) -> Vec<String> {
-        let file =
-            |(path, text): &(&str, &str)| TextFile { path: format!("crates/base/x/src/{path}"), text: (*text).into() };
+        let file = |(path, text): &(&str, &str)| TextFile::new(format!("crates/base/x/src/{path}"), *text);
         let found = circles(&files.iter().map(file).collect::<Vec<_>>());
         complaints(&found, permitted).iter().map(Complaint::to_string).collect()
     }

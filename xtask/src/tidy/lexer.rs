@@ -1,6 +1,7 @@
 //! Rust sources as the rules see them: comments and literals blanked out, test modules marked. Lines stay where they were.
 
 /// A source text, taken apart by line.
+#[derive(Clone, Debug)]
 pub struct Source {
     /// Code alone: comments and the insides of literals are spaces.
     pub code: Vec<String>,

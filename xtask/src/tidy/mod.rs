@@ -24,7 +24,9 @@ mod test_programs;
 mod tree;
 
 use std::fmt;
+use std::num::NonZero;
 use std::path::Path;
+use std::thread;
 
 use anyhow::Result;
 
@@ -59,13 +61,18 @@ pub fn run(root: &Path) -> Result<bool> {
     let crates = layers::read(root)?;
     let files = tree::read(root)?;
     let mut complaints = layers::check(&crates);
-    for file in &files {
-        complaints.extend(tree::check(file));
-        complaints.extend(systems::check(&file.path, &file.text));
-        if file.path.ends_with(".rs") {
-            complaints.extend(sources::check(&file.path, &file.text));
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    thread::scope(|scope| {
+        // Neighbours are alike in length, so each thread takes one file of so many.
+        let part = |first: usize| files.iter().skip(first).step_by(cores).flat_map(check_file).collect::<Vec<_>>();
+        let threads: Vec<_> = (0..cores).map(|first| scope.spawn(move || part(first))).collect();
+        for thread in threads {
+            match thread.join() {
+                Ok(found) => complaints.extend(found),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
         }
-    }
+    });
     complaints.extend(circles::check(&files));
     complaints.extend(requirements::check(&files));
     complaints.extend(test_programs::check(&files));
@@ -75,4 +82,14 @@ pub fn run(root: &Path) -> Result<bool> {
     }
     println!("tidy: {} crates, {} files, {} complaints", crates.len(), files.len(), complaints.len());
     Ok(complaints.is_empty())
+}
+
+/// Every breach of the rules for one file alone.
+fn check_file(file: &tree::TextFile) -> Vec<Complaint> {
+    let mut complaints = tree::check(file);
+    complaints.extend(systems::check(file));
+    if file.path.ends_with(".rs") {
+        complaints.extend(sources::check(file));
+    }
+    complaints
 }

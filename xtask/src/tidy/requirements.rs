@@ -76,7 +76,7 @@ fn names_of_tests(files: &[TextFile]) -> BTreeSet<String> {
                 file.text.lines().filter_map(|line| line.strip_prefix("scenario ")).map(|name| name.trim().to_string()),
             );
         } else if file.path.ends_with(".rs") && TESTS.iter().any(|folder| file.path.starts_with(folder)) {
-            names.extend(functions(&Source::new(&file.text)));
+            names.extend(functions(file.source()));
         }
     }
     names
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn tests_and_scenarios_are_found() {
-        let file = |path: &str, text: &str| TextFile { path: path.into(), text: text.into() };
+        let file = |path: &str, text: &str| TextFile::new(path, text);
         let files = [
             file(
                 "crates/engines/tcp/tests/a.rs",

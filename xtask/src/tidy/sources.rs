@@ -2,6 +2,7 @@
 
 use super::Complaint;
 use super::lexer::{Source, has_word};
+use super::tree::TextFile;
 
 /// Most lines of a file, tests not counted.
 const LINES_MAX: usize = 600;
@@ -49,14 +50,14 @@ const WAITS_TOO: &[(&str, usize, &str)] = &[
 /// Layers in which no crate has anything unsafe.
 const SAFE_LAYERS: [&str; 4] = ["crates/port/", "crates/engines/", "crates/lab/search/", "crates/lab/report/"];
 
-/// Every breach in the source file `path` (from the workspace's root, with `/`).
-pub fn check(path: &str, text: &str) -> Vec<Complaint> {
-    let source = Source::new(text);
-    let mut complaints = super::backends::check(path, &source);
+/// Every breach in one source file.
+pub fn check(file: &TextFile) -> Vec<Complaint> {
+    let (path, source) = (file.path.as_str(), file.source());
+    let mut complaints = super::backends::check(path, source);
     let mut complain = |line: usize, what: String| complaints.push(Complaint::new(path, line, what));
-    check_head(path, &source, &mut complain);
-    check_length(path, &source, &mut complain);
-    check_unsafe(path, &source, &mut complain);
+    check_head(path, source, &mut complain);
+    check_length(path, source, &mut complain);
+    check_unsafe(path, source, &mut complain);
     if path.starts_with("crates/engines/") && !is_test_file(path) {
         for (line, code) in source.production() {
             for (ban, reason) in ENGINE_BANS.iter().filter(|(ban, _)| code.contains(ban)) {
@@ -64,7 +65,7 @@ pub fn check(path: &str, text: &str) -> Vec<Complaint> {
             }
         }
     }
-    check_waits(path, &source, &mut complaints);
+    check_waits(path, source, &mut complaints);
     complaints
 }
 
@@ -172,7 +173,7 @@ mod tests {
     use super::*;
 
     fn complaints(path: &str, text: &str) -> Vec<String> {
-        check(path, text).iter().map(Complaint::to_string).collect()
+        check(&TextFile::new(path, text)).iter().map(Complaint::to_string).collect()
     }
 
     /// The only complaint about the text has these words.

@@ -4,7 +4,6 @@
 //! part of a test, too, so that it runs, and is linted, where no fuzzer is.
 
 use super::Complaint;
-use super::lexer::Source;
 use super::tree::TextFile;
 
 /// Words behind three backquotes that make what follows no test.
@@ -26,7 +25,7 @@ pub fn check(files: &[TextFile]) -> Vec<Complaint> {
             files.iter().filter(move |file| file.path.starts_with(&folder) && file.path.ends_with(".rs"))
         };
         if library.contains(&"test = false") {
-            let tested = sources().filter(|file| has_tests(&file.text));
+            let tested = sources().filter(|file| has_tests(file));
             complaints
                 .extend(tested.map(|file| Complaint::new(&file.path, 0, "has tests, which `test = false` leaves out")));
         }
@@ -54,8 +53,8 @@ fn sections(text: &str) -> impl Iterator<Item = Vec<&str>> {
     starts.into_iter().zip(ends).map(move |(start, end)| lines[start..end].to_vec())
 }
 
-fn has_tests(text: &str) -> bool {
-    Source::new(text).code.iter().any(|line| line.trim_start().starts_with("#[test]"))
+fn has_tests(file: &TextFile) -> bool {
+    file.source().code.iter().any(|line| line.trim_start().starts_with("#[test]"))
 }
 
 /// The line of the first example in documentation that is a test.
@@ -100,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_file_of_tests_that_is_in_no_program_is_found() {
-        let file = |path: &str, text: &str| TextFile { path: path.into(), text: text.into() };
+        let file = |path: &str, text: &str| TextFile::new(path, text);
         let manifest = |auto: &str| {
             let text = format!("[package]\n{auto}\n[[test]]\nname = \"all\"\n\n[[test]]\nname = \"alone\"\n");
             file("crates/base/x/Cargo.toml", &text)
@@ -124,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_body_of_a_fuzz_target_that_no_test_runs_is_found() {
-        let file = |path: &str, text: &str| TextFile { path: path.into(), text: text.into() };
+        let file = |path: &str, text: &str| TextFile::new(path, text);
         let mut files = vec![
             file("fuzz/bodies/a.rs", ""),
             file("fuzz/fuzz_targets/a.rs", "#[path = \"../bodies/a.rs\"]\nmod a; // fuzz/bodies/a.rs\n"),
@@ -137,7 +136,7 @@ mod tests {
 
     #[test]
     fn tests_in_a_library_that_says_it_has_none_are_found() {
-        let file = |path: &str, text: &str| TextFile { path: path.into(), text: text.into() };
+        let file = |path: &str, text: &str| TextFile::new(path, text);
         let manifest =
             |settings: &str| file("crates/base/x/Cargo.toml", &format!("[package]\n\n[lib]\n{settings}\n[features]\n"));
         let tested = file(

@@ -3,10 +3,12 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::sync::OnceLock;
 
 use anyhow::{Context, Result};
 
 use super::Complaint;
+use super::lexer::Source;
 
 /// A text file of the repository.
 #[derive(Clone, Debug)]
@@ -15,6 +17,20 @@ pub struct TextFile {
     pub path: String,
     /// What it says.
     pub text: String,
+    /// Taken apart, once for all rules.
+    source: OnceLock<Source>,
+}
+
+impl TextFile {
+    /// A file with this text.
+    pub fn new(path: impl Into<String>, text: impl Into<String>) -> TextFile {
+        TextFile { path: path.into(), text: text.into(), source: OnceLock::new() }
+    }
+
+    /// Its text as the rules for Rust see it.
+    pub fn source(&self) -> &Source {
+        self.source.get_or_init(|| Source::new(&self.text))
+    }
 }
 
 /// Starts of paths that are of one machine. Put together here, so that this file does not contain them.
@@ -42,7 +58,7 @@ pub fn read(root: &Path) -> Result<Vec<TextFile>> {
         // A file that git knows may have been deleted since.
         let Ok(bytes) = fs::read(root.join(&path)) else { continue };
         if let Ok(text) = String::from_utf8(bytes) {
-            files.push(TextFile { path, text });
+            files.push(TextFile::new(path, text));
         }
     }
     Ok(files)
@@ -102,7 +118,7 @@ mod tests {
     use super::*;
 
     fn complaints(text: &str) -> usize {
-        check(&TextFile { path: "docs/a.rs".into(), text: text.into() }).len()
+        check(&TextFile::new("docs/a.rs", text)).len()
     }
 
     #[test]

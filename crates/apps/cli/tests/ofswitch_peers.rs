@@ -26,13 +26,15 @@ const PACKET_OUT: &str = "in_port=controller,\
 struct Site {
     hosts: [NetNs; 2],
     middle: NetNs,
+    /// The switch's runtime directory: a test ends the switch by a signal, after which its socket stays.
+    folder: tempfile::TempDir,
 }
 
 impl Site {
     fn new() -> Option<Site> {
         let namespaces = || Ok::<_, std::io::Error>([NetNs::anonymous()?, NetNs::anonymous()?, NetNs::anonymous()?]);
         let [one, two, middle] = or_skip("network namespaces", namespaces())?;
-        let site = Site { hosts: [one, two], middle };
+        let site = Site { hosts: [one, two], middle, folder: tempfile::tempdir().expect("a folder") };
         site.middle.run(|| Netdev::open("lo")?.set_up(true)).expect("enter").expect("up");
         for (host, name, number) in [(&site.hosts[0], "p1", 1), (&site.hosts[1], "p2", 2)] {
             let inside = VethEnd { name, namespace: &site.middle };
@@ -46,10 +48,11 @@ impl Site {
         Some(site)
     }
 
-    /// The switch, with a name of its own, because tests run side by side.
-    fn switch(&self, name: &str, more: &str) -> Run {
-        let line = format!("ofswitch --name peers-{name} --dpid 1 --port 1=packet:p1 --port 2=packet:p2 {more}");
-        Run::start_in(&self.middle, &line)
+    fn switch(&self, more: &str) -> Run {
+        let line = format!("ofswitch --dpid 1 --port 1=packet:p1 --port 2=packet:p2 {more}");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
+        command.args(line.split_whitespace()).env("XDG_RUNTIME_DIR", self.folder.path());
+        self.middle.run(|| Run::from(&mut command)).expect("enter")
     }
 
     fn start(&self, command: &mut Command) -> std::io::Result<Child> {
@@ -162,7 +165,7 @@ const COMMANDS: &[(&[&str], &str, &str)] = &[
 #[test]
 fn ovs_ofctl_drives_it() {
     let Some(site) = Site::new() else { return };
-    let switch = site.switch("ofctl", "--listen ptcp:16653:127.0.0.1");
+    let switch = site.switch("--listen ptcp:16653:127.0.0.1");
     wait_until("the switch", || {
         site.middle.run(|| std::net::TcpStream::connect("127.0.0.1:16653")).expect("enter").is_ok()
     });
@@ -207,7 +210,7 @@ fn ovs_ofctl_drives_it_over_tls() {
         )
     };
     let files = tls("one").replace('=', " ");
-    let switch = site.switch("ssl", &format!("--listen pssl:16654:127.0.0.1 {files}"));
+    let switch = site.switch(&format!("--listen pssl:16654:127.0.0.1 {files}"));
     wait_until("the switch", || {
         site.middle.run(|| std::net::TcpStream::connect("127.0.0.1:16654")).expect("enter").is_ok()
     });
@@ -231,7 +234,7 @@ fn ovs_ofctl_drives_it_over_tls() {
 #[test]
 fn packets_for_controllers_are_seen_by_ovs_ofctl_monitor() {
     let Some(site) = Site::new() else { return };
-    let switch = site.switch("monitor", "--listen ptcp:16653:127.0.0.1");
+    let switch = site.switch("--listen ptcp:16653:127.0.0.1");
     let folder = tempfile::tempdir().expect("a folder");
     let log = folder.path().join("monitor");
     let out = std::fs::File::create(&log).expect("a file");
@@ -267,7 +270,7 @@ fn ovs_testcontroller_makes_it_learn() {
     command.args(["-O", "OpenFlow13", "ptcp:6653:127.0.0.1"]).env("OVS_RUNDIR", folder.path());
     let Some(controller) = program_or_skip("ovs-testcontroller", site.start(&mut command)) else { return };
     let _controller = Ends(controller);
-    let switch = site.switch("testcontroller", "--controller tcp:127.0.0.1:6653");
+    let switch = site.switch("--controller tcp:127.0.0.1:6653");
     let Some(()) = site.wait_for_ping() else { return };
     drop(switch);
 }
@@ -288,7 +291,7 @@ fn simple_switch_13_makes_it_learn() {
     let mut command = Command::new(python);
     command.arg(root.join("conformance/ryu_apps.py")).arg("simple_switch_13");
     let _controller = Ends(site.start(&mut command).expect("a controller"));
-    let switch = site.switch("simple", "--controller tcp:127.0.0.1:6653");
+    let switch = site.switch("--controller tcp:127.0.0.1:6653");
     let Some(()) = site.wait_for_ping() else { return };
     drop(switch);
 }
@@ -299,7 +302,7 @@ fn the_controller_of_the_examples_makes_it_learn() {
     let mut command = Command::new(python);
     command.arg(root.join("examples/openflow/controller.py")).arg("learning");
     let _controller = Ends(site.start(&mut command).expect("a controller"));
-    let switch = site.switch("example", "--controller tcp:127.0.0.1:6653");
+    let switch = site.switch("--controller tcp:127.0.0.1:6653");
     let Some(()) = site.wait_for_ping() else { return };
     drop(switch);
 }
@@ -310,7 +313,7 @@ fn ofctl_rest_drives_it() {
     let mut command = Command::new(python);
     command.arg(root.join("conformance/ryu_apps.py")).arg("ofctl_rest");
     let _controller = Ends(site.start(&mut command).expect("a controller"));
-    let switch = site.switch("rest", "--controller tcp:127.0.0.1:6653");
+    let switch = site.switch("--controller tcp:127.0.0.1:6653");
     let http = |request: &str, body: &str| {
         let ask = || -> std::io::Result<String> {
             let mut stream = std::net::TcpStream::connect("127.0.0.1:8080")?;

@@ -29,6 +29,8 @@ struct Site {
     switch: NetNs,
     far: NetNs,
     behind: NetNs,
+    /// The switch's runtime directory: a test ends the switch by a signal, after which its socket stays.
+    folder: tempfile::TempDir,
 }
 
 impl Site {
@@ -36,7 +38,8 @@ impl Site {
         let make = || Ok::<_, std::io::Error>([(); 4].map(|()| NetNs::anonymous()));
         program_or_skip("ping", Command::new("ping").arg("-V").output())?;
         let [near, switch, far, behind] = or_skip("network namespaces", make())?;
-        let made = near.and_then(|near| Ok(Site { near, switch: switch?, far: far?, behind: behind? }));
+        let folder = tempfile::tempdir().expect("a folder");
+        let made = near.and_then(|near| Ok(Site { near, switch: switch?, far: far?, behind: behind?, folder }));
         let site = or_skip("network namespaces", made)?;
         or_skip(
             "raw sockets",
@@ -64,18 +67,24 @@ impl Site {
         Some(site)
     }
 
+    /// `linerate LINE` in the switch's namespace.
+    fn linerate(&self, line: &str) -> Run {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
+        command.args(line.split_whitespace()).env("XDG_RUNTIME_DIR", self.folder.path());
+        self.switch.run(|| Run::from(&mut command)).expect("enter")
+    }
+
     /// The switch, with entries that choose a key by destination, and let through what comes back with another.
-    fn start(&self, name: &str, tunnel: &str, keys: &[(&str, u32, u32)]) -> Run {
-        let line = format!("ofswitch --name tunnel-{name} --port 1=packet:p1 --port 2={tunnel}");
-        let switch = Run::start_in(&self.switch, &line);
+    fn start(&self, tunnel: &str, keys: &[(&str, u32, u32)]) -> Run {
+        let switch = self.linerate(&format!("ofswitch --port 1=packet:p1 --port 2={tunnel}"));
         for (address, there, back) in keys {
             for flow in [
                 format!("in_port=1,arp,arp_tpa={address},actions=set_field:{there}->tun_id,output:2"),
                 format!("in_port=1,ip,nw_dst={address},actions=set_field:{there}->tun_id,output:2"),
                 format!("in_port=2,tun_id={back},actions=output:1"),
             ] {
-                let ctl = format!("ofswitch ctl --name tunnel-{name} add-flow {flow}");
-                wait_until("the switch takes the entry", || Run::start(&ctl).end().status.success());
+                let ctl = format!("ofswitch ctl add-flow {flow}");
+                wait_until("the switch takes the entry", || self.linerate(&ctl).end().status.success());
             }
         }
         switch
@@ -148,21 +157,18 @@ fn entries_choose_among_vxlan_devices_of_the_kernel() {
         Some(())
     });
     let Some(()) = done else { return };
-    let switch = site.start("kernel", "vxlan:192.0.2.2,key=flow", &[("10.0.0.2", 42, 42), ("10.0.1.2", 43, 43)]);
+    let switch = site.start("vxlan:192.0.2.2,key=flow", &[("10.0.0.2", 42, 42), ("10.0.1.2", 43, 43)]);
     site.pings("10.0.0.2", 56);
     site.pings("10.0.1.2", 56);
     // The outer packets are longer than the MTU of their way.
     site.pings("10.0.0.2", 4000);
     transfers(&site.near, &site.far, "10.0.1.2");
     // The far kernel hands over many segments in one, for a network card to cut.
-    let drops = Run::start("ofswitch ctl --name tunnel-kernel drops").end().stdout;
+    let drops = site.linerate("ofswitch ctl drops").end().stdout;
     assert!(!drops.contains("too-long"), "{drops}");
     drop(switch);
     // A port with one key.
-    let switch = Run::start_in(
-        &site.switch,
-        "ofswitch --name tunnel-one --port 1=packet:p1 --port 2=vxlan:192.0.2.2,key=43 --fail-mode standalone",
-    );
+    let switch = site.linerate("ofswitch --port 1=packet:p1 --port 2=vxlan:192.0.2.2,key=43 --fail-mode standalone");
     site.pings("10.0.1.2", 56);
     drop(switch);
 }
@@ -202,7 +208,7 @@ fn vsctl(folder: &Path, words: &str) -> String {
     format!("ovs-vsctl --timeout=30 --db=unix:{}/db.sock {words}", folder.display())
 }
 
-fn with_open_vswitch(kind: &str, name: &str, tunnel: &str) {
+fn with_open_vswitch(kind: &str, tunnel: &str) {
     let Some(site) = Site::new() else { return };
     let folder = tempfile::tempdir().expect("a folder");
     let Some(daemons) = open_vswitch(&site, folder.path()) else { return };
@@ -225,24 +231,24 @@ fn with_open_vswitch(kind: &str, name: &str, tunnel: &str) {
         let line = format!("ovs-ofctl -O OpenFlow13 add-flow {}/br-int.mgmt {flow}", folder.path().display());
         assert!(succeeds(&site.far, &line), "{line}");
     }
-    let switch = site.start(name, tunnel, &[("10.0.0.2", 42, 43)]);
+    let switch = site.start(tunnel, &[("10.0.0.2", 42, 43)]);
     site.pings("10.0.0.2", 56);
     site.pings("10.0.0.2", 1300);
     drop(switch);
     // A key that no entry of Open vSwitch has: nothing comes back.
-    let switch = site.start(&format!("{name}-other"), tunnel, &[("10.0.0.2", 44, 43)]);
+    let switch = site.start(tunnel, &[("10.0.0.2", 44, 43)]);
     assert!(!succeeds(&site.near, "ping -n -c 2 -W 1 10.0.0.2"));
     drop((switch, daemons));
 }
 
 #[test]
 fn open_vswitch_is_the_far_end_of_a_vxlan_tunnel_with_keys_by_entry() {
-    with_open_vswitch("vxlan", "ovs-vxlan", "vxlan:192.0.2.2,local=192.0.2.1,key=flow");
+    with_open_vswitch("vxlan", "vxlan:192.0.2.2,local=192.0.2.1,key=flow");
 }
 
 #[test]
 fn open_vswitch_is_the_far_end_of_a_gre_tunnel_with_keys_by_entry() {
-    with_open_vswitch("gre", "ovs-gre", "gre:192.0.2.2,key=flow");
+    with_open_vswitch("gre", "gre:192.0.2.2,key=flow");
 }
 
 /// Packets of a stream in a tunnel.
@@ -254,7 +260,7 @@ fn send_in_tunnel(site: &Site, inside: &str, count: u64) {
         "send packet:u1 --gateway 192.0.2.2 --count {count} --rate 1kpps --size 200 -q --set ipv4.source=192.0.2.1 \
          --set ipv4.destination=192.0.2.2 --layers ethernet/ipv4/{inside}"
     );
-    Run::start_in(&site.switch, &line).end().expect_code(0);
+    site.linerate(&line).end().expect_code(0);
 }
 
 /// A key or number that the other end knows, one that it does not, and then the first again: how many packets of each kind of tunnel come out of it, by

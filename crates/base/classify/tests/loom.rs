@@ -1,5 +1,5 @@
 //! Interleavings of a writer and a worker, by the loom model checker:
-//! `RUSTFLAGS="--cfg loom" cargo test -p linerate-classify --test loom --release`.
+//! `RUSTFLAGS="--cfg loom" cargo test -p linerate-classify --test loom --profile loom`.
 #![cfg(loom)]
 #![allow(unsafe_code)]
 
