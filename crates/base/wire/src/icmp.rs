@@ -83,6 +83,15 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T, false> {
         self.set_checksum(0);
         self.set_checksum(self.sum().finish());
     }
+
+    /// Makes 0xffff of a checksum of 0x0000 if all of the message is zero, as it may be after an update, which cannot tell that from data with a
+    /// sum of 0xffff (module `checksum`). A checksum outside of this one counts both alike. A message that is shorter than its header stays.
+    pub fn complete_zero(&mut self) {
+        let bytes = self.buffer.as_mut();
+        if bytes.len() >= HEADER_LEN && bytes.iter().all(|byte| *byte == 0) {
+            self.set_checksum(0xffff);
+        }
+    }
 }
 
 impl<T: AsRef<[u8]>> Packet<T, true> {

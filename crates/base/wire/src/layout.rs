@@ -87,15 +87,6 @@ impl ChecksumField {
         Some(ChecksumField { kind: span.kind, offset: span.offset + field.start, present, covers })
     }
 
-    /// Makes 0xffff of a checksum of 0x0000 over data that is all zero, which an update cannot tell from data with a sum of 0xffff (module
-    /// `checksum`). A checksum outside of this one counts both alike.
-    fn complete_zero(&self, frame: &mut [u8]) {
-        let is_zero = |range: &Range<usize>| frame[range.clone()].iter().all(|byte| *byte == 0);
-        if frame[self.offset..self.offset + 2] == [0, 0] && self.covers.iter().all(is_zero) {
-            frame[self.offset..self.offset + 2].fill(0xff);
-        }
-    }
-
     /// Whether the frame byte at `offset` is data of this checksum.
     fn covers(&self, offset: usize) -> bool {
         let own_field = (self.offset..self.offset + 2).contains(&offset);
@@ -204,7 +195,8 @@ impl Layout {
         }
         frame[offset..offset + new.len()].copy_from_slice(new);
         for field in self.checksums.iter().filter(|field| field.kind == LayerKind::Icmpv4 && field.present) {
-            field.complete_zero(frame);
+            let message = field.offset - icmpv4::field::CHECKSUM.start..self.frame_len;
+            icmpv4::Packet::new_unchecked(&mut frame[message]).complete_zero();
         }
     }
 

@@ -70,6 +70,23 @@ fn a_message_of_icmp_may_become_all_zero_and_something_again() {
     assert_eq!(bytes, before);
 }
 
+/// A checksum of 0 is completed if all of the message is zero, and only then.
+#[test]
+fn only_a_message_of_icmp_that_is_all_zero_is_completed() {
+    for len in [0, 7, 8, 9, 64] {
+        for other in (0..len).map(Some).chain([None]) {
+            let mut bytes = vec![0; len];
+            other.into_iter().for_each(|at| bytes[at] = 1);
+            let mut expected = bytes.clone();
+            if other.is_none() && len >= 8 {
+                expected[2..4].fill(0xff);
+            }
+            icmpv4::Packet::new_unchecked(&mut bytes).complete_zero();
+            assert_eq!(bytes, expected, "{len} {other:?}");
+        }
+    }
+}
+
 fn vxlan_over(ip: impl Into<Layer>) -> Stack {
     over(ip, udp::Header { dst_port: vxlan::PORT, ..Default::default() })
         .with(vxlan::Header { vni: 1 })

@@ -18,6 +18,12 @@ pub const SERVER_PORT: u16 = 67;
 /// See [`SERVER_PORT`].
 pub const CLIENT_PORT: u16 = 68;
 
+/// True if the UDP header in front of `datagram` says that a server sent it to a client.
+#[inline]
+pub fn is_for_client(datagram: &[u8]) -> bool {
+    datagram.first_chunk() == Some(&[0, SERVER_PORT as u8, 0, CLIENT_PORT as u8])
+}
+
 const SECOND_NS: u64 = 1_000_000_000;
 /// Longest pause between two tries.
 const PAUSE_MAX_NS: u64 = 64 * SECOND_NS;

@@ -8,12 +8,13 @@ use linerate_mem::Checksum;
 use linerate_wire::{EtherType, Protocol, Sum, ethernet, vlan};
 
 use crate::address::{Addresses, Run, contains4, contains6};
+use crate::dhcp;
 use crate::link::Link;
 pub(crate) use datagram::UsualDatagram4;
 pub use syn::UsualSyn4;
 
-/// A plain TCP segment or UDP datagram over IPv4, without options or fragments, for one of our addresses. The checksum of the IP header is
-/// right, that of the transport was not looked at.
+/// A plain TCP segment or UDP datagram over IPv4, without options or fragments, for one of our addresses, and not for the DHCP client. The
+/// checksum of the IP header is right, that of the transport was not looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fast4 {
     /// Source address.
@@ -209,11 +210,13 @@ pub struct FastPath {
     first_broadcast4: u32,
     /// The others.
     broadcast4: Vec<u32>,
+    /// A DHCP client is here: what is for it takes the general path.
+    has_dhcp: bool,
 }
 
 impl FastPath {
-    /// For the addresses as they are now.
-    pub fn new(link: Link, addresses: &Addresses) -> FastPath {
+    /// For the addresses as they are now, beside a DHCP client if `has_dhcp`.
+    pub fn new(link: Link, addresses: &Addresses, has_dhcp: bool) -> FastPath {
         let has_usual = link.vlan.is_none() && !addresses.in_use4.is_empty();
         FastPath {
             mac: link.mac.to_u64(),
@@ -224,6 +227,7 @@ impl FastPath {
             in_use6: addresses.in_use6.clone(),
             first_broadcast4: addresses.broadcast4.first().copied().unwrap_or(0),
             broadcast4: addresses.broadcast4.get(1..).unwrap_or(&[]).to_vec(),
+            has_dhcp,
         }
     }
 
@@ -293,6 +297,8 @@ impl FastPath {
         let len = usize::from(u16::from_be_bytes([header[2], header[3]]));
         let data_min = match protocol {
             Protocol::TCP => 40,
+            // A server sends a lease that is renewed to the address itself (RFC 2131 section 4.1).
+            Protocol::UDP if self.has_dhcp && dhcp::is_for_client(&packet[20..]) => return None,
             Protocol::UDP => 28,
             _ => return None,
         };

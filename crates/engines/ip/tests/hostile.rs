@@ -42,6 +42,27 @@ fn icmp4(kind: u8, code: u8, body: &[u8]) -> Vec<u8> {
     frame
 }
 
+/// Packets that are recognised by compares of many bytes at once: segments and a SYN with the usual options, and a datagram that fills its packet.
+fn usual() -> [Vec<u8>; 4] {
+    let segment = |flags, data_offset, rest: &[u8]| {
+        let header = tcp::Header { src_port: 999, dst_port: 80, flags: tcp::Flags(flags), ..Default::default() };
+        let mut frame = frame4(9, 1, to4(), |stack| stack.with(header), 54 + rest.len());
+        frame[54..].copy_from_slice(rest);
+        frame[46] = data_offset;
+        frame
+    };
+    let timestamps = [8, 10, 0, 0, 0, 1, 0, 0, 0, 2];
+    let syn = [&[2, 4, 5, 0xb4, 4, 2][..], &timestamps, &[1, 3, 3, 7]].concat();
+    let datagram = |src_port, dst_port| udp::Header { src_port, dst_port, ..Default::default() };
+    [
+        segment(0x18, 0x80, &[&[1, 1][..], &timestamps, b"data"].concat()),
+        segment(0x02, 0xa0, &syn),
+        frame4(9, 1, to4(), |stack| stack.with(datagram(999, 7)), 64),
+        // A lease that is renewed comes so, and is not for sockets.
+        frame4(9, 1, to4(), |stack| stack.with(datagram(67, 68)), 64),
+    ]
+}
+
 fn frames() -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     let request =
@@ -64,6 +85,7 @@ fn frames() -> Vec<Vec<u8>> {
     }
     all.push(frame4(9, 1, to4(), segment, 60));
     all.push(frame6(9, 1, to6(), segment, 80));
+    all.extend(usual());
     // Errors about what we may have sent.
     let out4 = ipv4::Header { src: v4("10.0.0.1"), dst: v4("10.0.0.9"), ..Default::default() };
     let quoted4 = frame4(1, 9, out4, datagram(9), 100)[14..].to_vec();
@@ -111,7 +133,7 @@ fn frames() -> Vec<Vec<u8>> {
 fn sessions() -> Vec<Vec<u8>> {
     let frames = frames();
     let mut seeds: Vec<Vec<u8>> = Vec::new();
-    for choice in [0, 7, 10, 15] {
+    for choice in [0, 7, 10, 15, 32, 64, 97] {
         let mut seed = vec![choice];
         frames.iter().for_each(|frame| seed.extend(record(3, frame)));
         seeds.push(seed);

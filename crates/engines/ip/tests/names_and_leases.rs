@@ -3,7 +3,7 @@
 use super::support;
 
 use linerate_ip::{
-    AddressState, DhcpMode, Event, Inbound, IpConfig, Output, ResolveError, Resolver, Shard, SharedLease,
+    AddressState, BindError, DhcpMode, Event, Inbound, IpConfig, Output, ResolveError, Resolver, Shard, SharedLease,
 };
 use linerate_wire::{EtherType, MacAddress, Stack, arp, ethernet, ipv4, udp};
 use smoltcp::wire::{DhcpMessageType, DhcpPacket, DhcpRepr};
@@ -72,7 +72,8 @@ fn serve(a: &mut Host, seconds: u64, is_there: bool) {
     }
 }
 
-/// Runs the host for `seconds` beside a server that renews its lease: requests go to the server alone, which is asked for by ARP.
+/// Runs the host for `seconds` beside a server that renews its lease: requests go to the server alone, which is asked for by ARP, and answers
+/// to the address that is leased, where the fast paths look first.
 fn renew(a: &mut Host, seconds: u64) {
     let server_arp = arp::Header {
         operation: arp::REPLY,
@@ -85,7 +86,7 @@ fn renew(a: &mut Host, seconds: u64) {
     for _ in 0..3 {
         for frame in a.sent() {
             match dhcp_of(&frame).and_then(|(_, message)| served(&message)) {
-                Some(answer) => drop(a.receive(&to_client("10.0.0.77", mac(1), &answer))),
+                Some(answer) => assert!(a.take(&to_client("10.0.0.77", mac(1), &answer)).is_none()),
                 None => {
                     let ethernet = ethernet::Header { src: mac(254), dst: mac(1), ..Default::default() };
                     a.receive(&Stack::new().with(ethernet).with(server_arp).build(42).unwrap().bytes);
@@ -114,6 +115,25 @@ fn a_host_gets_keeps_and_loses_a_lease() {
     // The server comes back.
     serve(&mut a, 120, true);
     assert!(a.ip.is_ours(ours));
+    assert_eq!(a.udp.counters().no_port, 0);
+}
+
+/// No socket has the port of the DHCP client, whose leases it would be given.
+#[test]
+fn the_port_of_the_dhcp_client_is_in_use() {
+    let dhcp = DhcpMode::On { host_name: String::new() };
+    for (mode, expected) in [(dhcp, Err(BindError::InUse)), (DhcpMode::Off, Ok(()))] {
+        let mut a = Host::quiet(IpConfig { dhcp: mode, ..config(1, NET) });
+        for local in ["0.0.0.0:68", "10.0.0.1:68"] {
+            assert_eq!(a.udp.bind(local.parse().unwrap(), &a.ip).map(drop), expected);
+        }
+        let mut out = Output { now_ns: a.now_ns, batch: &mut a.out, pool: &mut a.pool };
+        let (local, remote) = ("10.0.0.1:68".parse().ok(), "10.0.0.9:67".parse().unwrap());
+        assert_eq!(a.udp.connect(local, remote, &mut a.ip, &mut out).map(drop), expected);
+        for local in ["0.0.0.0:67", "[::]:68"] {
+            a.bind(local);
+        }
+    }
 }
 
 /// The first of two shards asks; the other one says nothing, and has the address as soon as the first one may use it, and as long.

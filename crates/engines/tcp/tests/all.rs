@@ -5,6 +5,7 @@ mod common;
 mod hidden_numbers;
 mod hostile;
 mod mechanisms;
+mod owed_acks;
 mod path_mtu;
 mod sharded;
 mod support;

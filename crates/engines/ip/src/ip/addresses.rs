@@ -53,7 +53,7 @@ impl Ip {
     pub(super) fn addresses_changed(&mut self) {
         self.sharing.lease_changed();
         self.addresses.changed();
-        self.fast = FastPath::new(self.link, &self.addresses);
+        self.fast = FastPath::new(self.link, &self.addresses, self.dhcp.is_some());
     }
 
     /// Probes, announces, and begins to use addresses, as is due.

@@ -9,7 +9,7 @@ use super::Ip;
 use crate::address::{AddressState, Origin};
 use crate::config::{DhcpMode, IpConfig};
 use crate::counters::DropReason;
-use crate::dhcp::{CLIENT_PORT, Change, Dhcp, Message, SERVER_PORT};
+use crate::dhcp::{CLIENT_PORT, Change, Dhcp, Message, SERVER_PORT, is_for_client};
 use crate::event::Event;
 use crate::inbound::Inbound;
 use crate::output::Output;
@@ -103,8 +103,7 @@ impl Ip {
 
     /// True if a datagram is for the DHCP client.
     pub(super) fn is_for_dhcp(&self, datagram: &[u8]) -> bool {
-        let ports = [SERVER_PORT.to_be_bytes(), CLIENT_PORT.to_be_bytes()].concat();
-        self.dhcp.is_some() && datagram.starts_with(&ports)
+        self.dhcp.is_some() && is_for_client(datagram)
     }
 
     /// Takes a datagram for the DHCP client.

@@ -30,9 +30,9 @@ use linerate_reassembly::{GivenUp, Reassembler, ReassemblyLimits};
 use linerate_wire::EtherType;
 
 use crate::address::{AddressState, Addresses, Origin};
-use crate::config::{ConfigError, IpConfig};
+use crate::config::{ConfigError, DhcpMode, IpConfig};
 use crate::counters::{Counters, DropReason};
-use crate::dhcp::Dhcp;
+use crate::dhcp::{CLIENT_PORT, Dhcp};
 use crate::error_limit::ErrorLimit;
 use crate::event::Event;
 use crate::fast::{Fast4, Fast6, FastPath, UsualDatagram4};
@@ -130,7 +130,8 @@ impl Ip {
         let mut random = Random::new(config.secret, "ip");
         let seed = random.next();
         let neighbours = Neighbours::new(link, limits.neighbours, limits.parked, usize::from(config.mtu), seed);
-        let fast = FastPath::new(link, &addresses);
+        let dhcp = lease::client(&config);
+        let fast = FastPath::new(link, &addresses, dhcp.is_some());
         let reassembly = ReassemblyLimits { packets: limits.reassemblies, timeout_ns: REASSEMBLY_NS };
         let mut ip = Ip {
             link,
@@ -148,7 +149,7 @@ impl Ip {
             addresses_ns: u64::MAX,
             lifetimes_ns: u64::MAX,
             solicit: router::Solicit::new(config.ipv6),
-            dhcp: lease::client(&config),
+            dhcp,
             sharing: lease::Sharing::new(&config),
             hop_limit: 64,
             assembled: Vec::new(),
@@ -471,6 +472,11 @@ impl Ip {
     #[inline]
     pub fn is_ours(&self, address: IpAddr) -> bool {
         self.addresses.is_ours(address)
+    }
+
+    /// True for the UDP port of the DHCP client, if there is one, here or in the first shard.
+    pub(crate) fn is_port_of_dhcp(&self, port: u16) -> bool {
+        port == CLIENT_PORT && self.config.dhcp != DhcpMode::Off
     }
 
     /// Addresses of ours from which `dst` can be reached, as many as there are: the pool of sources of a load generator. The order stays

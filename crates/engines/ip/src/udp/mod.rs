@@ -49,7 +49,7 @@ pub struct Datagram {
 /// Why a socket was not bound or connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BindError {
-    /// Another socket has the address and port.
+    /// Another socket, or the DHCP client, has the address and port.
     #[error("another socket has this address and port")]
     InUse,
     /// The address is none of ours.
@@ -134,6 +134,9 @@ impl Udp {
         if !local.ip().is_unspecified() && !ip.is_ours(local.ip()) {
             return Err(BindError::NotOurs);
         }
+        if local.is_ipv4() && ip.is_port_of_dhcp(local.port()) {
+            return Err(BindError::InUse);
+        }
         self.table.add(Ends { local: mapped(local.ip()), local_port: local.port(), remote: 0, remote_port: 0 })
     }
 
@@ -153,6 +156,9 @@ impl Udp {
         let (hop, src) = ip.resolve(src, remote.ip(), out)?;
         let (remote_bits, remote_port) = (mapped(remote.ip()), remote.port());
         let local_port = local.map_or(0, |local| local.port());
+        if src.is_ipv4() && ip.is_port_of_dhcp(local_port) {
+            return Err(BindError::InUse);
+        }
         let id = self.table.add(Ends { local: mapped(src), local_port, remote: remote_bits, remote_port })?;
         if let Some(ends) = self.table.ends(id).copied() {
             self.paths.connect(id, Path::new(hop, ends, ip.hop_limit()));

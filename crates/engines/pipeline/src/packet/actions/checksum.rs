@@ -79,7 +79,8 @@ pub fn write_upper<const N: usize>(
     if let Some(upper) = upper {
         upper.data_changed(bytes, change);
         if upper.kind == Kind::WithoutPseudoHeader && headers.fragment == Fragment::Whole {
-            upper.complete_zero(bytes, ip_end(bytes, headers));
+            let message = bytes.get_mut(usize::from(headers.transport)..ip_end(bytes, headers));
+            message.into_iter().for_each(|message| icmpv4::Packet::new_unchecked(message).complete_zero());
         }
     }
     Ok(())
@@ -186,14 +187,5 @@ impl Upper {
             Kind::Partial => return,
         };
         put(bytes, self.at, new.to_be_bytes());
-    }
-
-    /// Makes 0xffff of ICMP's checksum if it is 0x0000 and so is all of the message, which ends at `end`: an update cannot tell that from data with a
-    /// sum of 0xffff ([`linerate_wire::Sum`]).
-    fn complete_zero(&self, bytes: &mut [u8], end: usize) {
-        let message = self.at.checked_sub(icmpv4::field::CHECKSUM.start).and_then(|start| bytes.get(start..end));
-        if message.is_some_and(|message| message.iter().all(|byte| *byte == 0)) {
-            put(bytes, self.at, [0xff; 2]);
-        }
     }
 }
