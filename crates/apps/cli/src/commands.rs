@@ -5,47 +5,48 @@ use std::process::ExitCode;
 use clap::Subcommand;
 
 use crate::cmd;
+use crate::deferred::Deferred;
 
 /// A subcommand, with its arguments.
 #[derive(Subcommand)]
 pub enum Command {
     /// Measures the Linux kernel as a router, and accounts for every packet
-    Bench(Box<cmd::bench::Args>),
+    Bench(Deferred<cmd::bench::Args>),
     /// Runs experiments from files: devices, sizes, flows and tests; reports
-    Lab(Box<cmd::lab::Args>),
+    Lab(Deferred<cmd::lab::Args>),
     /// Compares runs of an experiment: which figures differ significantly, and which are inconclusive
-    Compare(cmd::compare::Args),
+    Compare(Deferred<cmd::compare::Args>),
     /// Renders the results of an experiment again: HTML, Markdown, CSV, OpenMetrics, JSON, text
-    Report(cmd::report::Args),
+    Report(Deferred<cmd::report::Args>),
     /// Sends streams, paced and accounted for
-    Send(Box<cmd::send::Args>),
+    Send(Deferred<cmd::send::Args>),
     /// Counts what arrives, by stream: loss, duplicates, order, latency
-    Receive(cmd::receive::Args),
+    Receive(Deferred<cmd::receive::Args>),
     /// Captures on interfaces, into files or counting, and accounts for every packet
-    Capture(Box<cmd::capture::Args>),
+    Capture(Deferred<cmd::capture::Args>),
     /// Prints, filters, merges and cuts capture files; counts their flows
-    Read(cmd::read::Args),
+    Read(Deferred<cmd::read::Args>),
     /// netmap's pkt-gen, for every kind of port
     #[command(disable_help_flag = true)]
-    PktGen(cmd::pkt_gen::Args),
+    PktGen(Deferred<cmd::pkt_gen::Args>),
     /// Joins two ports: what arrives on either leaves by the other
-    Bridge(Box<cmd::bridge::Args>),
+    Bridge(Deferred<cmd::bridge::Args>),
     /// Spreads one port over several by flow, both directions of a flow together
-    Lb(cmd::lb::Args),
+    Lb(Deferred<cmd::lb::Args>),
     /// A learning switch between ports of any kind; its names valeS:P; `switch ctl` controls it
-    Switch(Box<cmd::switch::Args>),
+    Switch(Deferred<cmd::switch::Args>),
     /// An OpenFlow 1.3 switch between ports of any kind, under a controller or not; `ofswitch ctl` asks and changes it
-    Ofswitch(Box<cmd::ofswitch::Args>),
+    Ofswitch(Deferred<cmd::ofswitch::Args>),
     /// Servers and a stateful load generator over Linerate's own TCP stack, on any port
-    Tcp(Box<cmd::tcp::Args>),
+    Tcp(Deferred<cmd::tcp::Args>),
     /// Lists the ports that can be opened here and what the others need, and the network cards of the PCI bus
-    Ports(cmd::ports::Args),
+    Ports(Deferred<cmd::ports::Args>),
     /// Checks this host for settings that cause packet loss
-    Doctor(cmd::doctor::Args),
+    Doctor(Deferred<cmd::doctor::Args>),
     /// Prints the script that completes this program's command lines in a shell
-    Completions(cmd::completions::CompletionsArgs),
+    Completions(Deferred<cmd::completions::CompletionsArgs>),
     /// Prints or writes man pages
-    Man(cmd::completions::ManArgs),
+    Man(Deferred<cmd::completions::ManArgs>),
 }
 
 impl Command {

@@ -7,6 +7,8 @@
 //! command       `linerate ...` goes on eight places further in
 //! ```
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use clap::Command;
 
 /// From this length on a line of the source was broken because it is full.
@@ -16,10 +18,31 @@ const WIDTH_DEFAULT: usize = 100;
 /// Width below which nothing is wrapped any more.
 const WIDTH_MIN: usize = 40;
 
-/// The command whose help fits the terminal, with all its subcommands.
-pub fn fitted(command: Command) -> Command {
+/// Width that [`fitted`] breaks texts for; 0: they stay as they are written.
+static WIDTH: AtomicUsize = AtomicUsize::new(0);
+
+/// From here on [`fitted`] makes help fit the terminal.
+pub fn fit_terminal() {
     let width = terminal_size::terminal_size().map_or(WIDTH_DEFAULT, |(width, _)| usize::from(width.0));
-    with_width(command, width.max(WIDTH_MIN))
+    WIDTH.store(width.max(WIDTH_MIN), Ordering::Relaxed);
+}
+
+/// From here on [`fitted`] leaves help as it is written, for pages that are filled by those who show them.
+pub fn as_written() {
+    WIDTH.store(0, Ordering::Relaxed);
+}
+
+/// Whether help is made to fit the terminal.
+pub fn is_fitted() -> bool {
+    WIDTH.load(Ordering::Relaxed) != 0
+}
+
+/// The command, and the subcommands that it has by now, with help of the width that was said last.
+pub fn fitted(command: Command) -> Command {
+    match WIDTH.load(Ordering::Relaxed) {
+        0 => command,
+        width => with_width(command, width),
+    }
 }
 
 fn with_width(command: Command, width: usize) -> Command {

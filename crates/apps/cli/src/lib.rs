@@ -8,6 +8,7 @@
 pub mod cmd;
 #[cfg_attr(target_os = "freebsd", path = "freebsd/commands.rs")]
 pub mod commands;
+mod deferred;
 pub mod help;
 #[cfg(target_os = "linux")]
 pub mod lab;

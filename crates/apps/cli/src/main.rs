@@ -29,10 +29,12 @@ fn run() -> ExitCode {
     if let Some(words) = cmd::pkt_gen::wanted(&arguments) {
         return cmd::pkt_gen::run_words(words);
     }
+    help::fit_terminal();
     let definition = || help::fitted(Arguments::command());
     let matches = definition().try_get_matches_from(&arguments).unwrap_or_else(|error| refuse(&arguments, &error));
     let arguments =
         Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut definition()).exit());
+    help::as_written();
     arguments.command.run(Arguments::command)
 }
 

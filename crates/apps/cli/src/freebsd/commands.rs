@@ -5,27 +5,28 @@ use std::process::ExitCode;
 use clap::Subcommand;
 
 use crate::cmd;
+use crate::deferred::Deferred;
 
 /// A subcommand, with its arguments.
 #[derive(Subcommand)]
 pub enum Command {
     /// Sends streams, paced and accounted for
-    Send(Box<cmd::send::Args>),
+    Send(Deferred<cmd::send::Args>),
     /// Counts what arrives, by stream: loss, duplicates, order, latency
-    Receive(cmd::receive::Args),
+    Receive(Deferred<cmd::receive::Args>),
     /// Prints, filters, merges and cuts capture files; counts their flows
-    Read(cmd::read::Args),
+    Read(Deferred<cmd::read::Args>),
     /// netmap's pkt-gen, for every kind of port
     #[command(disable_help_flag = true)]
-    PktGen(cmd::pkt_gen::Args),
+    PktGen(Deferred<cmd::pkt_gen::Args>),
     /// Joins two ports: what arrives on either leaves by the other
-    Bridge(Box<cmd::bridge::Args>),
+    Bridge(Deferred<cmd::bridge::Args>),
     /// Spreads one port over several by flow, both directions of a flow together
-    Lb(cmd::lb::Args),
+    Lb(Deferred<cmd::lb::Args>),
     /// Prints the script that completes this program's command lines in a shell
-    Completions(cmd::completions::CompletionsArgs),
+    Completions(Deferred<cmd::completions::CompletionsArgs>),
     /// Prints or writes man pages
-    Man(cmd::completions::ManArgs),
+    Man(Deferred<cmd::completions::ManArgs>),
 }
 
 impl Command {
