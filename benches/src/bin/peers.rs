@@ -2,8 +2,9 @@
 //!
 //! Each comparison runs our side and the other one in turn, at least five times; two-core ones with the time of a cache line
 //! to the other core and back before and after each run. Results go into `FOLDER/results.csv`, `summary.md` and
-//! `environment.json` after each comparison, so that a run that is cut short keeps what it has. Wants root, huge pages
-//! (reserved and given back here) and the tools; what is missing is named and left out.
+//! `environment.json` after each comparison, so that a run that is cut short keeps what it has. FOLDER is `benches/runs/latest` for
+//! all comparisons, and `linerate-peers` in the temporary folder for those that are named. Wants root, huge pages (reserved and given
+//! back here) and the tools; what is missing is named and left out.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -15,13 +16,13 @@ use linerate_tester::cache_line;
 
 fn main() -> ExitCode {
     let mut runs = 5;
-    let mut folder = String::from("benches/runs/latest");
+    let mut folder = None;
     let mut names = Vec::new();
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--runs" => runs = arguments.next().and_then(|number| number.parse().ok()).unwrap_or(runs),
-            "--into" => folder = arguments.next().unwrap_or(folder),
+            "--into" => folder = arguments.next(),
             "--list" => {
                 COMPARISONS.iter().for_each(|one| println!("{:26} {} | {}", one.name, one.sides[0], one.sides[1]));
                 return ExitCode::SUCCESS;
@@ -35,6 +36,10 @@ fn main() -> ExitCode {
             }
         }
     }
+    let folder = folder.unwrap_or_else(|| match names.is_empty() {
+        true => "benches/runs/latest".into(),
+        false => std::env::temp_dir().join("linerate-peers").display().to_string(),
+    });
     let Some(tools) = tools() else {
         eprintln!("build first: cargo build --release -p linerate -p linerate-benches");
         return ExitCode::from(2);

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use linerate_sys::netdev::Netdev;
 use linerate_sys::netns::NetNs;
+use linerate_sys::veth::{self, VethEnd};
 use serde_json::Value;
 
 /// How long something may take that is to come for sure.
@@ -302,6 +303,48 @@ fn control_from_the_shell() {
     .expect("a file");
     let wrong = place.run(&format!("switch --config {file} --quiet --duration 1s"));
     assert_eq!(wrong.status.code(), Some(2), "a mirror of a port that is not there");
+}
+
+/// As a container that starts again has its end of the pair: deleted, and made by the same name.
+#[test]
+fn an_interface_that_was_deleted_and_made_again_has_its_port_again() {
+    let make = || {
+        let namespaces = [NetNs::anonymous()?, NetNs::anonymous()?];
+        let pair = |namespaces: &[NetNs; 2]| {
+            let end = |name, namespace| VethEnd { name, namespace };
+            veth::create(end("p0", &namespaces[0]), end("p1", &namespaces[1]), 1)?;
+            namespaces[0].run(|| Netdev::open("p0")?.set_up(true))??;
+            namespaces[1].run(|| Netdev::open("p1")?.set_up(true))?
+        };
+        pair(&namespaces)?;
+        Ok::<_, std::io::Error>((namespaces, pair))
+    };
+    let (namespaces, pair) = match make() {
+        Ok(made) => made,
+        Err(error) => return eprintln!("skipped: no veth pair: {error}"),
+    };
+    let place = Place::new();
+    let start = || place.switch("again", "--port 1=packet:p0 --port 2=null: --set 1.isolated=yes");
+    let mut switch = namespaces[0].run(start).expect("enter");
+    let port = || {
+        let ports = place.show("again", "ports");
+        ports.as_array().into_iter().flatten().find(|port| port["name"] == "1").cloned().unwrap_or(Value::Null)
+    };
+    assert_eq!(port()["state"], "up");
+    let received = |port: &Value| number(port, "/received");
+    for round in 0..2 {
+        let delete = || Command::new("ip").args(["link", "delete", "p0"]).status();
+        assert!(namespaces[0].run(delete).expect("enter").expect("ip").success());
+        wait_until("it is out", || port()["state"] != "up");
+        pair(&namespaces).expect("made again");
+        wait_until("it is up again", || port()["state"] == "up");
+        assert_eq!(port()["settings"]["isolated"], "yes", "round {round}: {}", port());
+        let before = received(&port());
+        let send = || place.run("send packet:p1 --count 10 --rate 1kpps -q");
+        assert!(namespaces[1].run(send).expect("enter").status.success());
+        wait_until("packets arrive", || received(&port()) >= before + 10);
+    }
+    assert_eq!(switch.stop(), Some(0));
 }
 
 /// A port whose interface is down keeps its device, says what is wrong, and goes on; the far side of a TAP device may be set down by whoever

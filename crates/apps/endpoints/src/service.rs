@@ -157,6 +157,9 @@ impl<P: Reports> Service for TcpService<P> {
         bind(path, port)
     }
 
+    // There is no other port, so the program ends.
+    const REOPENS_INTERFACES: bool = false;
+
     fn set_port(_: &mut Self::Datapath, _: PortIndex, settings: &Settings, _: &Caps) -> Result<(), ControlError> {
         match settings.keys().next() {
             Some(key) => Err(ControlError::new(format!("a port of a TCP stack has no setting {key}"), "")),

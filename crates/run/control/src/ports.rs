@@ -193,6 +193,12 @@ impl<D: 'static> View<D> {
     }
 }
 
+/// True if the port uses an interface that somebody else makes; a device that the port itself made is not made again when it was deleted.
+fn stands_on_interface(spec: &str) -> bool {
+    let spec = linerate_ports::parse(spec);
+    spec.is_ok_and(|spec| spec.backend.is_none() || linerate_ports::access(&spec).is_some())
+}
+
 fn no_port(name: &str, names: &[String]) -> ControlError {
     let hint = if names.is_empty() { "there are none".into() } else { format!("there are {}", names.join(", ")) };
     ControlError::new(format!("there is no port {name}"), hint)
@@ -497,8 +503,13 @@ impl<S: Service> PortManager<S> {
                     Loss::Broken(error) => (error.to_string(), true),
                     Loss::Closed => (format!("{}: the far side has ended", taken.caps().name), false),
                 };
-                // The next peer may be sound.
-                let again = taken.caps().far_side == FarSide::Peer && !was_leaving;
+                // The next peer may be sound, and an interface may be made again.
+                let comes_back = match taken.caps().far_side {
+                    FarSide::Peer => true,
+                    FarSide::Interface => S::REOPENS_INTERFACES && stands_on_interface(&record.config.spec),
+                    _ => false,
+                };
+                let again = comes_back && !was_leaving;
                 self.port_lost |= broke && !again;
                 let what = if again { "opened again as soon as that works" } else { "removed" };
                 self.events.note(&name, &format!("{why}; {what}"));
