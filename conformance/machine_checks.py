@@ -1,5 +1,6 @@
 """What machines.py checks on each network card: its driver's statistics, packets over each kind of port, queues, MTU, a link that goes away."""
 
+import contextlib
 import json
 import re
 import time
@@ -282,6 +283,29 @@ def latency_points(document):
     ]
 
 
+# Where the 82576 keeps the sender's identity and the sequence number of a packet that it timestamped (RXSATRH, in the card's first BAR).
+RXSATRH = 0xB630
+
+
+@contextlib.contextmanager
+def timestamps_released(machine):
+    """While this is open, the receiving igb is made to let go of each receive timestamp some milliseconds after it was taken.
+
+    QEMU's card keeps one until RXSATRH is read, and takes no other before that; Linux's driver reads RXSTMPH, with which a card of Intel lets go.
+    So the register is read here, by /dev/mem, which a kernel with STRICT_DEVMEM allows with `iomem=relaxed`.
+    """
+    if machine.model.driver != "igb":
+        yield
+        return
+    base = int(machine.guest.ask(f"head -1 /sys/class/net/{RECEIVER}/device/resource").split()[0], 16)
+    words = f"while devmem {base + RXSATRH:#x} 32; do :; done >/dev/null 2>&1 & echo $!"
+    loop = machine.guest.ask(words).strip()
+    try:
+        yield
+    finally:
+        machine.guest.run(f"kill {loop}")
+
+
 def hardware_timestamps(machine):
     """A latency test by the cards' timestamps, cross-stamped, with a stated error; also the next one after a run that was killed."""
     told = timestamps_told(machine)
@@ -291,8 +315,9 @@ def hardware_timestamps(machine):
             raise Wrong(f"ports say that there are none, and doctor says nothing: {told}")
         raise Skipped("the card has none that QEMU shows")
     doctor = machine.guest.run("linerate doctor", 120)[1]
-    if f"{SENDER} timestamps: its clock stands still" in doctor or "its clock stands still" in doctor:
-        raise Skipped("QEMU's card has a clock that stands still, as `linerate doctor` says")
+    wrong = re.search(r"its clock (stands still|runs at [0-9.]+ times the pace of the system's)", " ".join(doctor.split()))
+    if wrong:
+        raise Skipped(f"QEMU's card has a clock that {wrong[1]}, as `linerate doctor` says")
     # A run that is killed in the middle leaves a note, and the cards timestamping.
     lab_run(machine, "", "", LATENCY)
     for _ in range(200):
@@ -307,8 +332,9 @@ def hardware_timestamps(machine):
     killed = timestamped_now(machine)
     if "nothing" in killed:
         raise Wrong(f"the cards timestamp {killed} after a run that was killed while it probed")
-    lab_run(machine, "", "", LATENCY)
-    log, document = lab_end(machine)
+    with timestamps_released(machine):
+        lab_run(machine, "", "", LATENCY)
+        log, document = lab_end(machine)
     left = machine.guest.run("ls /run/linerate/timestamps | grep -v lock")[1].strip()
     if left or timestamped_now(machine) != ["nothing", "nothing"]:
         raise Wrong(f"left behind: notes {left.split()}, the cards timestamp {timestamped_now(machine)}")
@@ -328,7 +354,9 @@ def hardware_timestamps(machine):
         raise Wrong(f"samples and probes differ, or packets are unexplained: {latency} {timestamps} {trial}")
     # The cable of QEMU takes no time of its own: what is left is the emulation between two cards. A packet that arrived before it was
     # sent, or a whole time-out later, would be the clocks'.
-    if not timestamps["error_ns"] or latency["samples"] < probes["sent"] / 2 or latency["max_ns"] >= 100_000_000:
+    # Of an igb only those have a timestamp that come when the one before was let go of.
+    at_least = 8 if machine.model.driver == "igb" else 2
+    if not timestamps["error_ns"] or latency["samples"] < probes["sent"] / at_least or latency["max_ns"] >= 100_000_000:
         raise Wrong(f"latencies that cannot be: {latency} {timestamps}")
     by_software = trial["latency"]["p50_ns"]
     return (

@@ -193,7 +193,7 @@ def start(options, own, kernel, image, words, commands):
         try:
             patience_s = 40 if accelerator == "kvm" else 180
             memory = "2560" if options.has_dpdk else "1536"
-            more = {"memory": memory, "parameters": "intel_iommu=on iommu=pt"}
+            more = {"memory": memory, "parameters": "intel_iommu=on iommu=pt iomem=relaxed"}
             return guests.Guest(own, options.qemu, kernel, image, words, commands, accelerator, patience_s, options.limit, **more)
         except guests.Failed as error:
             failed = error

@@ -140,6 +140,8 @@ pub enum ClockState {
     Runs,
     /// It does not.
     Stands,
+    /// It goes on by so much while the system's clock goes on by a thousand.
+    Pace(u64),
     /// It cannot be read, and why.
     Unreadable(String),
 }

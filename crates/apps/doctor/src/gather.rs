@@ -240,14 +240,19 @@ fn clock_state(number: u32) -> ClockState {
         Ok::<_, std::io::Error>((before, clock.read()?))
     };
     match read() {
-        Ok((before, after)) if after.clock_ns == before.clock_ns => ClockState::Stands,
-        Ok(_) => ClockState::Runs,
+        Ok((before, after)) => match before.pace(after) {
+            _ if before.keeps_pace(after, 1.0, PACE_TOLERANCE) => ClockState::Runs,
+            Some(pace) => ClockState::Pace((pace * 1e3).round() as u64),
+            None => ClockState::Stands,
+        },
         Err(error) => ClockState::Unreadable(error.to_string()),
     }
 }
 
-/// Longer than a tick of any clock.
-const CLOCK_WAIT: std::time::Duration = std::time::Duration::from_millis(1);
+/// Longer than a tick of any clock, and a hundred times as long as reading it takes.
+const CLOCK_WAIT: std::time::Duration = std::time::Duration::from_millis(10);
+/// Times between two readings that differ by less than this share are those of clocks of one pace.
+const PACE_TOLERANCE: f64 = 1e-2;
 
 fn rss(device: &Netdev) -> std::io::Result<Option<Rss>> {
     let Some(rss) = device.rss()? else { return Ok(None) };

@@ -21,6 +21,15 @@ pub(super) fn check(interface: &Interface) -> Option<Finding> {
             format!("{}: its clock stands still", timestamps.words),
             "its timestamps say nothing",
         ),
+        ClockState::Pace(thousandths) => Finding::warning(
+            &topic,
+            format!(
+                "{}: its clock runs at {} times the pace of the system's",
+                timestamps.words,
+                *thousandths as f64 / 1e3
+            ),
+            "times between its timestamps are wrong by as much, so latency tests do not use them",
+        ),
         ClockState::Unreadable(why) => {
             Finding::note(&topic, format!("{}: its clock cannot be read: {why}", timestamps.words), WHY)
         }
@@ -48,6 +57,9 @@ mod tests {
         let at = |clock_state| Timestamps { clock_state, ..timestamps.clone() };
         assert_eq!(severity(timestamps.clone()), Severity::Good);
         assert_eq!(severity(at(ClockState::Stands)), Severity::Warning);
+        let fast = check(&card(at(ClockState::Pace(1_667)))).expect("a finding");
+        assert_eq!(fast.severity, Severity::Warning);
+        assert!(format!("{fast:?}").contains("1.667 times the pace"), "{fast:?}");
         for clock_state in [ClockState::None, ClockState::Unreadable("not allowed".into())] {
             assert_eq!(severity(at(clock_state)), Severity::Note);
         }

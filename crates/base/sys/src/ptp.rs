@@ -36,6 +36,28 @@ pub struct Reading {
     pub error_ns: u64,
 }
 
+impl Reading {
+    /// What the clock went on by until a later reading, as a share of what the system's clock did; `None` where one of them did not go on.
+    pub fn pace(self, later: Reading) -> Option<f64> {
+        let (clock, system) = self.moved(later);
+        (clock > 0 && system > 0).then(|| clock as f64 / system as f64)
+    }
+
+    /// Whether both clocks went on until a later reading, this one by `pace` times as much as the system's, give or take a share of `drift`
+    /// and the readings' errors.
+    pub fn keeps_pace(self, later: Reading, pace: f64, drift: f64) -> bool {
+        let (clock, system) = self.moved(later);
+        let meant = system as f64 * pace;
+        let allowed = meant * drift + (self.error_ns as f64 + later.error_ns as f64) * pace;
+        clock > 0 && system > 0 && (clock as f64 - meant).abs() <= allowed
+    }
+
+    fn moved(self, later: Reading) -> (i128, i128) {
+        let moved = |from: i64, to: i64| to as i128 - from as i128;
+        (moved(self.clock_ns, later.clock_ns), moved(self.system_ns, later.system_ns))
+    }
+}
+
 /// A clock that timestamps packets.
 #[derive(Debug)]
 pub struct PtpClock {

@@ -11,7 +11,13 @@ pub enum MapError {
     /// There are fewer than four readings.
     #[error("the clock was read too seldom")]
     TooFew,
-    /// Between two readings one of the clocks was set, or runs wrong by more than a thousandth.
+    /// It goes on evenly, but by another rate than the system's clock: by more than a thousandth.
+    #[error("a clock runs at {} times the pace of the system's", *.thousandths as f64 / 1e3)]
+    Pace {
+        /// What it goes on by while the system's clock goes on by a thousand.
+        thousandths: u64,
+    },
+    /// Between two readings one of the clocks was set; or it stands still.
     #[error("a clock was set to another time meanwhile, or does not run")]
     Jumped,
 }
@@ -37,7 +43,7 @@ impl ClockMap {
             return Err(MapError::TooFew);
         }
         if !readings.windows(2).all(|two| is_steady(two[0], two[1])) {
-            return Err(MapError::Jumped);
+            return Err(even_pace(&readings).map_or(MapError::Jumped, |thousandths| MapError::Pace { thousandths }));
         }
         let widest_ns = readings.iter().map(|reading| reading.error_ns).max().unwrap_or(0);
         let strays = readings.windows(3).map(|three| {
@@ -68,10 +74,14 @@ impl ClockMap {
 
 /// Whether both clocks went on, and by about as much.
 fn is_steady(one: Reading, other: Reading) -> bool {
-    let moved = |from: i64, to: i64| to as i128 - from as i128;
-    let (clock, system) = (moved(one.clock_ns, other.clock_ns), moved(one.system_ns, other.system_ns));
-    let allowed = (system as f64 * DRIFT_MAX) as i128 + i128::from(one.error_ns) + i128::from(other.error_ns);
-    clock > 0 && system > 0 && (clock - system).abs() <= allowed
+    one.keeps_pace(other, 1.0, DRIFT_MAX)
+}
+
+/// The pace of a clock that goes on evenly, in thousandths of the system's.
+fn even_pace(readings: &[Reading]) -> Option<u64> {
+    let pace = readings.first()?.pace(*readings.last()?)?;
+    let evenly = readings.windows(2).all(|two| two[0].keeps_pace(two[1], pace, DRIFT_MAX));
+    evenly.then_some((pace * 1e3).round() as u64)
 }
 
 /// On the straight line through two readings.
@@ -167,6 +177,17 @@ mod tests {
                 let _ = map.system_ns(at);
             }
         }
+    }
+
+    #[test]
+    fn a_clock_of_another_pace_is_told_from_one_that_was_set() {
+        let at = |number: i64, clock_ns| Reading { clock_ns, system_ns: number * SECOND, error_ns: 1_000 };
+        let fast = (0..6).map(|number| at(number, 5 + number * SECOND / 3 * 5)).collect();
+        let Err(error) = ClockMap::new(fast) else { panic!("taken") };
+        assert_eq!(error, MapError::Pace { thousandths: 1_667 });
+        assert_eq!(error.to_string(), "a clock runs at 1.667 times the pace of the system's");
+        let set = (0..6).map(|number| at(number, number * SECOND + if number > 2 { SECOND } else { 0 })).collect();
+        assert_eq!(ClockMap::new(set), Err(MapError::Jumped));
     }
 
     #[test]
