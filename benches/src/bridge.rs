@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 
-use linerate_bridge::bridge::lane::{Bridge, Exit, Lane};
-use linerate_bridge::lb::balance::Balancer;
-use linerate_bridge::lb::output::Output;
+use linerate_bridge_loop::balance::Balancer;
+use linerate_bridge_loop::lane::{Bridge, Exit, Lane};
+use linerate_bridge_loop::output::Output;
 use linerate_gen::Stream;
 use linerate_mem::{Batch, Pool, PoolConfig, SlotReceiver, SlotSender, slot_ring};
 use linerate_port::{Caps, Interest, Port, PortError, PortIndex, Readiness, Stats};

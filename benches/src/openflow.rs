@@ -2,11 +2,11 @@
 
 use std::hint::black_box;
 
-use linerate_openflow::text::parse_flow;
 use linerate_openflow::{
     Controllers, Field, FlowCommand, FlowMod, FlowStats, Framer, Hello, Match, Message, MultipartReply, Part,
     RequestBody, Session, SessionConfig, encode,
 };
+use linerate_openflow_text::parse_flow;
 use linerate_pipeline::{Switch, SwitchOptions};
 use linerate_sys::affinity;
 

@@ -1,7 +1,7 @@
-//! Body of the fuzz target `openflow_text`: any text as a flow, a group, a meter, a packet. Also run by the tests of `linerate-openflow`.
+//! Body of the fuzz target `openflow_text`: any text as a flow, a group, a meter, a packet. Also run by the tests of `linerate-openflow-text`.
 
-use linerate_openflow::text::{flow_text, group_text, meter_text, parse_flow, parse_group, parse_meter, parse_packet};
 use linerate_openflow::{FlowCommand, GroupCommand, MeterCommand};
+use linerate_openflow_text::{flow_text, group_text, meter_text, parse_flow, parse_group, parse_meter, parse_packet};
 
 /// Reads the bytes in every way. What could be read is printed, and reads the same; what could not says why.
 pub fn run(data: &[u8]) {

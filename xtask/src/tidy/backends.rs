@@ -24,7 +24,7 @@ const NAMES_ALLOWED: &[(&str, &str)] = &[
 
 /// Where a text may begin with a comma and an option, and why.
 const OPTIONS_ALLOWED: &[(&str, &str)] = &[
-    ("crates/engines/openflow/src/text/", "words of flows and groups, as ovs-ofctl and Lagopus print them"),
+    ("crates/engines/openflow-text/src/", "words of flows and groups, as ovs-ofctl and Lagopus print them"),
     ("crates/apps/switch/src/config.rs", "`,vlan=` and `,to=` are words of --mac and --mirror"),
     ("crates/apps/ofswitch/src/target.rs", "`,aux=` is a word of --controller"),
     ("crates/apps/cli/src/cmd/bridge.rs", "`,rx` and `,tx` are words of --monitor"),

@@ -206,7 +206,7 @@ mod tests {
     fn one_loop_waits_for_ports() {
         let text = "//! Head.\nfn a() {\n    port.wait(Interest::Receive, 0);\n}\n";
         for path in [
-            "crates/apps/bridge/src/lb/balance.rs",
+            "crates/apps/bridge-loop/src/balance.rs",
             "crates/lab/tester-loop/src/lanes.rs",
             "crates/apps/switch/src/run.rs",
         ] {

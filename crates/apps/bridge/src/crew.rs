@@ -1,18 +1,22 @@
 //! The workers of one run, each on a thread of its own.
 
 use linerate_console::cores::{self, Cores};
-use linerate_port::Datapath;
 use linerate_worker::{Control, End, Worker};
 
-/// Moves packets with all workers until a stop is asked for, nothing will ever come again, or a port breaks, which ends the others too: the
+/// Moves packets with all workers, each by `run`, until a stop is asked for, nothing will ever come again, or a port breaks, which ends the others too: the
 /// first worker on this thread, the others on threads of their own, each on its core. There is a control for each worker. Returns how
 /// each ended, in their order.
-pub fn run_all<D: Datapath + Send>(workers: &mut [Worker<D>], controls: &[Control], cores: Option<&Cores>) -> Vec<End> {
+pub fn run_all<D: Send>(
+    run: fn(&mut Worker<D>, &Control) -> End,
+    workers: &mut [Worker<D>],
+    controls: &[Control],
+    cores: Option<&Cores>,
+) -> Vec<End> {
     let run = |(number, worker): (usize, &mut Worker<D>)| {
         if let Some(cores) = cores {
             cores::pin(cores.of(number));
         }
-        let end = worker.run(&controls[number]);
+        let end = run(worker, &controls[number]);
         if end.error.is_some() {
             controls.iter().for_each(Control::stop);
         }

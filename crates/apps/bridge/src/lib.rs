@@ -1,4 +1,5 @@
-//! `linerate bridge` and `linerate lb`: they move packets between ports until they are stopped.
+//! `linerate bridge` and `linerate lb`: they move packets between ports until they are stopped. What packets pass of them, their datapaths and the
+//! worker's loop, is in `linerate-bridge-loop`.
 //!
 //! ```text
 //! bridge/      packets of one port to another, both ways

@@ -1,8 +1,8 @@
 //! Changes of flow entries, groups and meters in the syntax of ovs-ofctl, from the control socket and from files.
 
 use linerate_control::ControlError;
-use linerate_openflow::text::{TextError, parse_flow, parse_group, parse_meter};
 use linerate_openflow::{ErrorKind, FlowCommand, GroupCommand, GroupMod, MeterCommand, MeterMod, OfError};
+use linerate_openflow_text::{TextError, parse_flow, parse_group, parse_meter};
 use linerate_pipeline::Switch;
 use linerate_sys::clock;
 use serde_json::{Value, json};

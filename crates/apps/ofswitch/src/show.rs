@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use linerate_control::{ControlError, PortManager, Service, View, add_port_stats, port_documents, worker_document};
 use linerate_measure::CoarseHistogram;
 use linerate_ofswitch_loop::SteeredForwarder;
-use linerate_openflow::text::{flow_text, group_text, instructions_text, lagopus_flow_line, match_text, meter_text};
 use linerate_openflow::{
     FlowFilter, FlowStats, Fragments, GROUP_ALL, GROUP_ANY, GroupMod, METER_ALL, Match, MeterMod, MultipartReply,
     MultipartRequest, PortConfig, PortNumber, PortState, TABLE_ALL,
 };
+use linerate_openflow_text::{flow_text, group_text, instructions_text, lagopus_flow_line, match_text, meter_text};
 use linerate_pipeline::{FlowDump, Forwarder, Switch, saved_flow};
 use linerate_sys::clock;
 use linerate_worker::{End, Worker};

@@ -1,8 +1,8 @@
 //! Walks one packet through the switch, in words.
 
 use linerate_control::ControlError;
-use linerate_openflow::text::{TextPacket, actions_text, instructions_text, match_text, parse_packet, port_text};
 use linerate_openflow::{GroupKind, Match, PortNumber};
+use linerate_openflow_text::{TextPacket, actions_text, instructions_text, match_text, parse_packet, port_text};
 use linerate_pipeline::packet::PipelineFields;
 use linerate_pipeline::{Switch, TraceStep, TracedEntry};
 

@@ -111,7 +111,7 @@ fn one_controller_is_master_and_slaves_only_read() {
     let (mut first, mut second) = (Controller::connect(&running), Controller::connect(&running));
     first.ask(&role(ControllerRole::Master, 1));
     second.ask(&role(ControllerRole::Master, 2));
-    let flow = linerate_openflow::text::parse_flow("actions=drop", linerate_openflow::FlowCommand::Add).unwrap();
+    let flow = linerate_openflow_text::parse_flow("actions=drop", linerate_openflow::FlowCommand::Add).unwrap();
     let refused = first.ask(&Message::FlowMod(flow.clone()));
     assert_eq!(error_of(&refused), Some(ErrorKind::BadRequestIsSlave));
     assert_eq!(error_of(&second.ask(&role(ControllerRole::Slave, 1))), Some(ErrorKind::RoleRequestFailedStale));
@@ -311,7 +311,7 @@ fn what_ended_is_told_before_the_barrier() {
         controller.add_flow("cookie=0x1,send_flow_rem,in_port=1,actions=output:2");
         a.send_all(round, 10);
         b.expect(10);
-        let delete = linerate_openflow::text::parse_flow("", linerate_openflow::FlowCommand::Delete).unwrap();
+        let delete = linerate_openflow_text::parse_flow("", linerate_openflow::FlowCommand::Delete).unwrap();
         controller.send(&Message::FlowMod(delete));
         let barrier = controller.send(&Message::BarrierRequest);
         let first = controller.expect(|xid, message| xid == barrier || matches!(message, Message::FlowRemoved(_)));

@@ -6,8 +6,8 @@ use super::common;
 
 use common::{Controller, Station, config, show, snapshot, start_in, stop, wait_until};
 use linerate_ofswitch::request::What;
-use linerate_openflow::text::parse_flow;
 use linerate_openflow::{FlowCommand, Message, encode};
+use linerate_openflow_text::parse_flow;
 
 /// Entries that are loaded, with eight masks.
 const ENTRIES: u32 = 5_000;

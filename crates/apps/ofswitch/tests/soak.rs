@@ -14,8 +14,8 @@ use common::{Controller, Station, ask, config, show, snapshot, start_in, stop, w
 use linerate_control::Command;
 use linerate_ofswitch::Running;
 use linerate_ofswitch::request::What;
-use linerate_openflow::text::{parse_flow, parse_group, parse_meter};
 use linerate_openflow::{FlowCommand, GroupCommand, Message, MeterCommand, encode};
+use linerate_openflow_text::{parse_flow, parse_group, parse_meter};
 
 /// Resident memory may grow by so much after the first fifth of the time: what a thread keeps in hand, and the allocator.
 const GROWTH_BYTES: u64 = 24 << 20;

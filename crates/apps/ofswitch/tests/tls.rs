@@ -90,7 +90,7 @@ fn channels_are_encrypted_both_ways() {
         controller.barrier();
         for priority in 0..500 {
             let flow = format!("priority={priority},in_port=1,actions=drop");
-            let flow = linerate_openflow::text::parse_flow(&flow, linerate_openflow::FlowCommand::Add).unwrap();
+            let flow = linerate_openflow_text::parse_flow(&flow, linerate_openflow::FlowCommand::Add).unwrap();
             controller.send(&linerate_openflow::Message::FlowMod(flow));
         }
         controller.barrier();

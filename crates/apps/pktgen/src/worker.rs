@@ -106,5 +106,5 @@ pub fn serve<D: Datapath>(
         outcome.drops = [port.stats.tx_drops, port.stats.rx_drops].concat();
         outcome.tx_pending = port.tx_pending;
     }
-    Ok((worker.datapath, outcome))
+    Ok((worker.into_datapath(), outcome))
 }

@@ -1,4 +1,5 @@
-//! OpenFlow 1.3 (wire version 4) without I/O: messages as plain values, their bytes, and a switch's side of a session.
+//! OpenFlow 1.3 (wire version 4) without I/O: messages as plain values, their bytes, and a switch's side of a session. `linerate-openflow-text` has
+//! them as text.
 //!
 //! Source of all numbers: OpenFlow Switch Specification, version 1.3.5. Numbers of fields are as on the wire, in host byte order here.
 #![forbid(unsafe_code)]
@@ -21,7 +22,6 @@ mod port;
 mod session;
 mod stats;
 mod table;
-pub mod text;
 
 pub use action::{Action, Instruction};
 pub use check::check_actions;

@@ -2,8 +2,5 @@
 
 mod golden;
 mod hostile_messages;
-mod hostile_text;
 #[path = "../../../../fuzz/bodies/mutate.rs"]
 mod mutate;
-mod ovs_ofctl;
-mod text;

@@ -6,13 +6,13 @@ mod openflow_message;
 #[path = "../../../../fuzz/bodies/openflow_session.rs"]
 mod openflow_session;
 
-use linerate_openflow::text::{parse_flow, parse_group, parse_meter};
 use linerate_openflow::{
     Action, AsyncConfig, ControllerRole, ExperimenterField, ExperimenterPart, FlowCommand, FlowMod, GroupCommand,
     Hello, Instruction, Message, MeterCommand, MultipartReply, MultipartRequest, NO_BUFFER, PacketIn, PacketInReason,
     PacketOut, Part, PortConfig, PortDescription, PortMod, PortNumber, PortState, RoleMessage, SwitchConfig,
     TableFeatures, TableProperties, encode,
 };
+use linerate_openflow_text::{parse_flow, parse_group, parse_meter};
 
 /// Messages that have every kind of part.
 fn samples() -> Vec<Message> {

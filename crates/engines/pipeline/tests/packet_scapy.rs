@@ -3,7 +3,7 @@
 use super::python;
 
 use linerate_openflow::Match;
-use linerate_openflow::text::parse_actions;
+use linerate_openflow_text::parse_actions;
 use linerate_pipeline::packet::{Headers, PipelineFields, apply};
 use serde_json::Value;
 

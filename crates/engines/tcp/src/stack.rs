@@ -237,21 +237,7 @@ impl<A: App> Stack<A> {
     fn pass(&mut self, batch: &Batch, from: usize, count: usize, has_frags: bool) {
         let Stack { engine, app, arrivals, .. } = self;
         let arrivals = &mut arrivals[..count];
-        let prefetch = engine.config.prefetch;
-        for (arrival, part) in arrivals.iter_mut().zip(batch.parts().skip(from)) {
-            recognize(engine, part.bytes, part.checksum, arrival, prefetch);
-        }
-        if has_frags {
-            set_frags(arrivals, batch, from);
-        }
-        for arrival in arrivals.iter_mut().filter(|arrival| arrival.is_tcp()) {
-            arrival.block = engine.probable_block(arrival.hash, prefetch);
-        }
-        if prefetch && count > 1 {
-            for arrival in arrivals.iter() {
-                engine.prefetch_chunk(arrival.block);
-            }
-        }
+        prepare(engine, batch, from, arrivals, has_frags);
         let (mut tcp_count, mut udp_count) = (0, 0);
         for (at, (arrival, frame)) in arrivals.iter().zip(batch.iter().skip(from)).enumerate() {
             if arrival.kind == Kind::Usual4 && usual(engine, app, arrival, frame) {
@@ -266,6 +252,26 @@ impl<A: App> Stack<A> {
         }
         engine.counters.in_segs += tcp_count;
         engine.egress.ip.count_fast(tcp_count, udp_count);
+    }
+}
+
+/// Stages 1 and 2 of packets of a batch from `from` on, as many as there are `arrivals`. They do not know the program.
+#[inline(never)]
+fn prepare(engine: &Engine, batch: &Batch, from: usize, arrivals: &mut [Arrival], has_frags: bool) {
+    let prefetch = engine.config.prefetch;
+    for (arrival, part) in arrivals.iter_mut().zip(batch.parts().skip(from)) {
+        recognize(engine, part.bytes, part.checksum, arrival, prefetch);
+    }
+    if has_frags {
+        set_frags(arrivals, batch, from);
+    }
+    for arrival in arrivals.iter_mut().filter(|arrival| arrival.is_tcp()) {
+        arrival.block = engine.probable_block(arrival.hash, prefetch);
+    }
+    if prefetch && arrivals.len() > 1 {
+        for arrival in arrivals.iter() {
+            engine.prefetch_chunk(arrival.block);
+        }
     }
 }
 
@@ -473,7 +479,7 @@ fn any<A: App>(engine: &mut Engine, app: &mut A, tuple: &Tuple, found: Option<u3
 
 /// Stage 3 of a usual SYN, which no connection that stands expects.
 #[inline(never)]
-fn syn<A: App>(engine: &mut Engine, app: &mut A, arrival: &Arrival, frame: &[u8]) {
+fn syn(engine: &mut Engine, app: &mut dyn App, arrival: &Arrival, frame: &[u8]) {
     let Some(usual) = UsualSyn4::of(frame) else { return };
     let (local, remote, ports) = (usual.dst, usual.src, usual.ports.rotate_left(16));
     let segment = Segment {

@@ -3,7 +3,8 @@
 use linerate_port::{Datapath, Interest, Port, PortError, PortIndex, Stats};
 use linerate_sys::clock;
 
-use crate::{HandoffStage, Worker};
+use crate::HandoffStage;
+use crate::worker::Served;
 
 /// Pause between two attempts to send what waits.
 const NAP_NS: u64 = 50_000;
@@ -42,13 +43,49 @@ impl End {
     }
 }
 
-impl<D: Datapath> Worker<D> {
+impl<D: Datapath> Served<D> {
     pub(crate) fn finish(&mut self, began_ns: u64) -> End {
         self.drain_input();
         self.drain_output();
+        self.erased().end(began_ns)
+    }
+
+    /// Receives what had arrived when the stop was asked for. While the datapath takes no more of it, because a port that its packets leave by
+    /// is full, that port is waited for.
+    fn drain_input(&mut self) {
+        let mut left_ns = self.config.drain_input_ns;
+        while left_ns > 0 && !self.datapath.is_done() {
+            let now_ns = clock::now_ns();
+            let round = self.round_of_all(now_ns);
+            if round.received == 0 && !self.ports.hold_packets() {
+                break;
+            }
+            self.erased().nap_unless(round.moved(), now_ns);
+            left_ns = left_ns.saturating_sub(turn_ns(now_ns));
+        }
+    }
+
+    /// Sends what waits, as far as ports take it, and what other workers still hand over.
+    fn drain_output(&mut self) {
+        let mut left_ns = self.config.drain_output_ns;
+        self.ports.close_outside(true);
+        loop {
+            let now_ns = clock::now_ns();
+            let moved = self.round_of_all(now_ns).moved();
+            if self.erased().is_drained() || left_ns == 0 {
+                break;
+            }
+            self.erased().nap_unless(moved, now_ns);
+            left_ns = left_ns.saturating_sub(turn_ns(now_ns));
+        }
+    }
+}
+
+impl Served<dyn Datapath + '_> {
+    fn end(&mut self, began_ns: u64) -> End {
         let mut error = self.error.take();
         let drain_ns = self.config.drain_output_ns;
-        let Worker { ports, homes, .. } = self;
+        let Served { ports, homes, .. } = self;
         let ends = ports.0.iter_mut().map(|attached| {
             let attached = attached.as_mut()?;
             let held = attached.held.totals().packets;
@@ -68,19 +105,16 @@ impl<D: Datapath> Worker<D> {
         End { error, ports, core_ns: clock::thread_cpu_ns() - began_ns }
     }
 
-    /// Receives what had arrived when the stop was asked for. While the datapath takes no more of it, because a port that its packets leave by
-    /// is full, that port is waited for.
-    fn drain_input(&mut self) {
-        let mut left_ns = self.config.drain_input_ns;
-        while left_ns > 0 && !self.datapath.is_done() {
-            let now_ns = clock::now_ns();
-            let round = self.round_of_all(now_ns);
-            if round.received == 0 && !self.ports.hold_packets() {
-                break;
+    /// Closes the ways to other workers by which nothing will come any more; true if nothing is left to send.
+    fn is_drained(&mut self) -> bool {
+        self.look_for_last_packet();
+        let sourceless = self.ports.are_exhausted(None).is_none() && !self.waits();
+        if sourceless {
+            for stage in [HandoffStage::Arrived, HandoffStage::Leaving] {
+                self.close_handoffs(stage);
             }
-            self.nap_unless(round.moved(), now_ns);
-            left_ns = left_ns.saturating_sub(turn_ns(now_ns));
         }
+        self.exhausted || sourceless
     }
 
     /// After a turn that began at `now_ns` and moved nothing.
@@ -88,28 +122,6 @@ impl<D: Datapath> Worker<D> {
         if !moved {
             self.tidy(now_ns);
             clock::sleep_until_ns(now_ns + NAP_NS);
-        }
-    }
-
-    /// Sends what waits, as far as ports take it, and what other workers still hand over.
-    fn drain_output(&mut self) {
-        let mut left_ns = self.config.drain_output_ns;
-        self.ports.close_outside(true);
-        loop {
-            let now_ns = clock::now_ns();
-            let moved = self.round_of_all(now_ns).moved();
-            self.look_for_last_packet();
-            let sourceless = self.ports.are_exhausted(None).is_none() && !self.waits();
-            if sourceless {
-                for stage in [HandoffStage::Arrived, HandoffStage::Leaving] {
-                    self.close_handoffs(stage);
-                }
-            }
-            if self.exhausted || sourceless || left_ns == 0 {
-                break;
-            }
-            self.nap_unless(moved, now_ns);
-            left_ns = left_ns.saturating_sub(turn_ns(now_ns));
         }
     }
 }

@@ -46,4 +46,4 @@ pub use send::{SendEnd, after_waiting_for, give_up_ns, send};
 pub use steering::{Steered, SteeringCounters};
 pub use tx_generator::send_generated;
 pub use wait::{Backoff, pause};
-pub use worker::{Config, Round, Turns, Worker};
+pub use worker::{Config, Round, Served, Turns, Worker};

@@ -3,19 +3,21 @@
 use linerate_port::{Datapath, LinkState, PortError, PortIndex};
 
 use crate::ports::{Attached, Event};
-use crate::worker::Worker;
+use crate::worker::Served;
 
 /// How often ports are asked for their links, if the datapath follows links.
 const CHECK_NS: u64 = 10_000_000;
 /// Ports that are asked at a time, some microseconds each; of more, others are asked each time.
 const CHECKED_MAX: usize = 64;
 
-impl<D: Datapath> Worker<D> {
+impl<D> Served<D> {
     /// Whether the link of a port is up, as the datapath knows it; `None` if there is no such port.
     pub fn link(&mut self, port: PortIndex) -> Option<LinkState> {
         self.ports.get_mut(port).map(|attached| attached.link)
     }
+}
 
+impl Served<dyn Datapath + '_> {
     /// Asks ports whose interface is not down for their links.
     #[cold]
     pub(crate) fn check_links(&mut self, now_ns: u64) {

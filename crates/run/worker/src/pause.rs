@@ -7,7 +7,7 @@ use linerate_sys::clock;
 use linerate_sys::poll::PollSet;
 
 use crate::idle::{Eagerness, Idle, Pause, Stuck};
-use crate::worker::Round;
+use crate::worker::{Round, Served};
 use crate::{Control, End, Worker};
 
 /// How long a port that takes no packets is tried often.
@@ -62,6 +62,15 @@ impl<D: Datapath> Worker<D> {
         self.finish(began_ns)
     }
 
+    /// Does the job that has waited longest.
+    fn do_job(&mut self) -> bool {
+        let Ok(job) = self.jobs.try_recv() else { return false };
+        job(self);
+        true
+    }
+}
+
+impl<D: Datapath> Served<D> {
     fn polls(&self) -> bool {
         self.config.eagerness == Eagerness::Polls
     }
@@ -76,18 +85,11 @@ impl<D: Datapath> Worker<D> {
             round.received += more.received;
             round.sent += more.sent;
         }
-        received < self.config.batch && !self.waits()
+        received < self.config.batch && !self.erased().waits()
     }
 
     fn is_over(&self) -> bool {
         self.error.is_some() || self.exhausted || self.datapath.is_done()
-    }
-
-    /// Does the job that has waited longest.
-    fn do_job(&mut self) -> bool {
-        let Ok(job) = self.jobs.try_recv() else { return false };
-        job(self);
-        true
     }
 
     fn pause(&mut self, now_ns: u64, idle: &mut Idle, bed: &mut Bed) {
@@ -95,20 +97,18 @@ impl<D: Datapath> Worker<D> {
             Pause::Spin => std::hint::spin_loop(),
             Pause::Yield => std::thread::yield_now(),
             Pause::Nap(nap_ns) => {
-                self.tidy(now_ns);
-                clock::sleep_until_ns((now_ns + nap_ns).min(self.next_deadline_ns(now_ns)));
+                self.erased().nap(now_ns, nap_ns);
                 idle.napped();
             }
-            Pause::Sleep => {
-                self.tidy(now_ns);
-                self.sleep(now_ns, idle, bed);
-            }
+            Pause::Sleep => self.sleep(now_ns, idle, bed),
         }
     }
 
     /// Sleeps until a port or another thread wakes the worker, or it is time for something.
     fn sleep(&mut self, now_ns: u64, idle: &mut Idle, bed: &mut Bed) {
-        let blind = self.arm_wakeups(bed);
+        let served = self.erased();
+        served.tidy(now_ns);
+        let blind = served.arm_wakeups(bed);
         let mut now_ns = now_ns;
         if blind || !self.polls() {
             // Packets that came before wakeups were armed do not wake it, whosever they are.
@@ -121,6 +121,44 @@ impl<D: Datapath> Worker<D> {
         if self.is_over() {
             return;
         }
+        if self.erased().lie(now_ns, idle, bed, blind) && !self.polls() {
+            self.serve_woken(idle, bed);
+        }
+        if bed.set.result(0).readable {
+            self.wakeup.clear();
+        }
+        bed.set.clear();
+    }
+
+    /// Serves the ports whose descriptors ended a sleep before all others, because a packet that comes after a silence finds nothing of the
+    /// process in the caches: what is not done for it yet delays it least.
+    fn serve_woken(&mut self, idle: &mut Idle, bed: &Bed) {
+        let now_ns = clock::now_ns();
+        let (mut received, mut first) = (0, bed.first);
+        for (index, end) in &bed.ends {
+            if (first..*end)
+                .map(|place| bed.set.result(place))
+                .any(|polled| polled.readable || polled.writable || polled.failed)
+            {
+                received += self.receive_from(*index, now_ns);
+            }
+            first = *end;
+        }
+        if received > 0 {
+            self.transmit(now_ns);
+            idle.moved(now_ns, received);
+        }
+    }
+}
+
+impl Served<dyn Datapath + '_> {
+    fn nap(&mut self, now_ns: u64, nap_ns: u64) {
+        self.tidy(now_ns);
+        clock::sleep_until_ns((now_ns + nap_ns).min(self.next_deadline_ns(now_ns)));
+    }
+
+    /// The sleep itself. Returns true if a port ended it.
+    fn lie(&mut self, now_ns: u64, idle: &mut Idle, bed: &mut Bed, blind: bool) -> bool {
         self.turns.sleeps += 1;
         let left_ns = self.next_deadline_ns(now_ns).saturating_sub(now_ns);
         let (stuck, settled) = (self.stuck_ports(now_ns), self.ports.are_settled());
@@ -133,15 +171,9 @@ impl<D: Datapath> Worker<D> {
             clock::sleep_until_ns(clock::now_ns() + 1_000_000);
             0
         });
-        let called = bed.set.result(0).readable;
-        idle.woken(woken > usize::from(called));
-        if woken > usize::from(called) && !self.polls() {
-            self.serve_woken(idle, bed);
-        }
-        if called {
-            self.wakeup.clear();
-        }
-        bed.set.clear();
+        let by_port = woken > usize::from(bed.set.result(0).readable);
+        idle.woken(by_port);
+        by_port
     }
 
     /// Asks the ports for their descriptors. Returns true if some port has none.
@@ -171,32 +203,12 @@ impl<D: Datapath> Worker<D> {
         blind
     }
 
-    /// Serves the ports whose descriptors ended a sleep before all others, because a packet that comes after a silence finds nothing of the
-    /// process in the caches: what is not done for it yet delays it least.
-    fn serve_woken(&mut self, idle: &mut Idle, bed: &Bed) {
-        let now_ns = clock::now_ns();
-        let (mut received, mut first) = (0, bed.first);
-        for (index, end) in &bed.ends {
-            if (first..*end)
-                .map(|place| bed.set.result(place))
-                .any(|polled| polled.readable || polled.writable || polled.failed)
-            {
-                received += self.receive_from(*index, now_ns);
-            }
-            first = *end;
-        }
-        if received > 0 {
-            self.transmit(now_ns);
-            idle.moved(now_ns, received);
-        }
-    }
-
     fn next_deadline_ns(&self, now_ns: u64) -> u64 {
         self.datapath.next_deadline_ns().min(self.ports.next_deadline_ns(now_ns)).min(self.links_due_ns)
     }
 
     fn stuck_ports(&mut self, now_ns: u64) -> Stuck {
-        let Worker { datapath, ports, .. } = self;
+        let Served { datapath, ports, .. } = self;
         let mut stuck = Stuck::Not;
         for (index, attached) in ports.iter_mut() {
             if datapath.waiting(index) == 0 && attached.held.is_empty() {

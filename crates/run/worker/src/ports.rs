@@ -1,10 +1,11 @@
 //! Ports of a worker: those that go down and come back, break, close, or are to go.
 
-use linerate_mem::Batch;
+use linerate_mem::{Batch, Pool};
 use linerate_port::{Context, Datapath, Interest, LinkState, Port, PortError, PortIndex, Readiness, TransmitRef};
 
+use crate::Worker;
 use crate::shares::Account;
-use crate::worker::Worker;
+use crate::worker::Served;
 
 /// How long a port that is to go may still bring and take packets.
 const LEAVING_NS: u64 = 200_000_000;
@@ -270,20 +271,17 @@ impl TransmitRef for Ports {
     }
 }
 
-impl<D: Datapath> Worker<D> {
-    /// Attaches an open port, whose packets are of `pool`, under the lowest number that is free; `None` after 65,536 ports.
-    pub fn attach(&mut self, port: Box<dyn Port>, pool: &linerate_mem::Pool, role: Role) -> Option<PortIndex> {
-        let index = self.ports.free()?;
-        let place = self.home(pool);
-        let held = self.batch(pool);
-        let attached = self.ports.0[usize::from(index.0)].insert(Attached::new(port, place, held, role));
-        self.rest.attach(attached);
-        Some(index)
-    }
-
+impl<D> Worker<D> {
     /// The ports, by number.
     pub fn into_ports(self) -> impl Iterator<Item = Box<dyn Port>> {
-        self.ports.0.into_iter().flatten().map(|attached| attached.port)
+        self.served.ports.0.into_iter().flatten().map(|attached| attached.port)
+    }
+}
+
+impl<D: Datapath> Served<D> {
+    /// Attaches an open port, whose packets are of `pool`, under the lowest number that is free; `None` after 65,536 ports.
+    pub fn attach(&mut self, port: Box<dyn Port>, pool: &Pool, role: Role) -> Option<PortIndex> {
+        self.erased().attach_erased(port, pool, role)
     }
 
     /// A port, to read its facts and totals.
@@ -299,6 +297,17 @@ impl<D: Datapath> Worker<D> {
             attached.ending = Ending::Leaving { until_ns: now_ns + LEAVING_NS };
         }
         true
+    }
+}
+
+impl Served<dyn Datapath + '_> {
+    fn attach_erased(&mut self, port: Box<dyn Port>, pool: &Pool, role: Role) -> Option<PortIndex> {
+        let index = self.ports.free()?;
+        let place = self.home(pool);
+        let held = self.batch(pool);
+        let attached = self.ports.0[usize::from(index.0)].insert(Attached::new(port, place, held, role));
+        self.rest.attach(attached);
+        Some(index)
     }
 
     /// Looks after a port that is not open, or whose packets the datapath left; returns how many slots the datapath took.
@@ -386,9 +395,14 @@ impl<D: Datapath> Worker<D> {
     }
 
     /// Calls the datapath about a port, with a handle of its pool.
-    pub(crate) fn tell_datapath(&mut self, index: PortIndex, now_ns: u64, tell: impl FnOnce(&mut D, &mut Context<'_>)) {
+    pub(crate) fn tell_datapath(
+        &mut self,
+        index: PortIndex,
+        now_ns: u64,
+        tell: impl FnOnce(&mut dyn Datapath, &mut Context<'_>),
+    ) {
         let Some(pool) = self.ports.get_mut(index).map(|attached| attached.pool) else { return };
-        let Worker { datapath, ports, homes, .. } = self;
+        let Served { datapath, ports, homes, .. } = self;
         let Some(home) = homes.get_mut(pool) else { return };
         tell(datapath, &mut Context { now_ns, pool: &mut home.pool, ports });
     }
@@ -422,7 +436,7 @@ impl<D: Datapath> Worker<D> {
 
     /// Closes the ways to other workers by which nothing waits to be handed over.
     pub(crate) fn close_handoffs(&mut self, stage: HandoffStage) {
-        let Worker { datapath, ports, .. } = self;
+        let Served { datapath, ports, .. } = self;
         for (place, attached) in ports.0.iter_mut().enumerate() {
             let waits = datapath.waiting(PortIndex(place as u16)) > 0;
             // The port is closed by dropping it.

@@ -7,7 +7,7 @@ use linerate_port::{Datapath, PortIndex};
 use linerate_sys::epoll::Epoll;
 
 use crate::ports::{Attached, Ending};
-use crate::worker::Worker;
+use crate::worker::Served;
 
 /// With fewer such ports, asking which of them have something costs as much as looking at all.
 const CANDIDATES_MIN: usize = 8;
@@ -89,7 +89,7 @@ impl Rest {
     }
 }
 
-impl<D: Datapath> Worker<D> {
+impl Served<dyn Datapath + '_> {
     /// Ports for which something came rest no longer.
     #[inline]
     pub(crate) fn wake_ports(&mut self) {
@@ -100,7 +100,7 @@ impl<D: Datapath> Worker<D> {
 
     #[cold]
     fn wake_told(&mut self) {
-        let Worker { rest, ports, .. } = self;
+        let Served { rest, ports, .. } = self;
         let mut told = std::mem::take(&mut rest.told);
         let asked = rest.arrivals.as_mut().is_some_and(|arrivals| arrivals.ready(&mut told).is_ok());
         if asked {

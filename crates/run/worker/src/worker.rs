@@ -1,6 +1,7 @@
 //! A worker: what it owns, and one round of moving packets.
 
 use std::io;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 
@@ -91,8 +92,15 @@ pub struct Turns {
 
 /// Serves ports for a datapath, on the thread that calls [`Worker::run`].
 pub struct Worker<D> {
-    /// What decides about packets.
-    pub datapath: D,
+    pub(crate) served: Served<D>,
+    pub(crate) jobs: Receiver<Job<D>>,
+}
+
+/// The ports of a worker, and the datapath that they are served for. A worker is one, with jobs from outside.
+///
+/// The methods that packets pass are compiled for each datapath. All others are those of `Served<dyn Datapath>`, which are compiled once: a loop for
+/// each datapath is a second of the program's build.
+pub struct Served<D: ?Sized> {
     /// Totals.
     pub turns: Turns,
     pub(crate) config: Config,
@@ -102,7 +110,6 @@ pub struct Worker<D> {
     /// The pools of the ports, each once.
     pub(crate) homes: Vec<Home>,
     pub(crate) on_event: Box<dyn FnMut(Event) + Send>,
-    pub(crate) jobs: Receiver<Job<D>>,
     pub(crate) notifier: Notifier,
     pub(crate) wakeup: Wakeup,
     /// When the ports are asked for their links next; `u64::MAX` if the datapath does not follow them.
@@ -113,6 +120,8 @@ pub struct Worker<D> {
     pub(crate) error: Option<PortError>,
     /// No packet will come any more, and none waits.
     pub(crate) exhausted: bool,
+    /// What decides about packets.
+    pub datapath: D,
 }
 
 /// A pool, and the batch that packets of its region are received into.
@@ -136,8 +145,7 @@ impl<D: Datapath> Worker<D> {
         let (sender, jobs) = sync_channel(JOBS_MAX);
         let handle = Handle::new(sender, notifier.clone());
         let links_due_ns = if datapath.follows_links() { 0 } else { u64::MAX };
-        let mut worker = Worker {
-            datapath,
+        let mut served = Served {
             turns: Turns::default(),
             config,
             ports: Ports::default(),
@@ -145,40 +153,67 @@ impl<D: Datapath> Worker<D> {
             rest: Rest::default(),
             homes: Vec::new(),
             on_event,
-            jobs,
             notifier,
             wakeup,
             links_due_ns,
             links_next: 0,
             error: None,
             exhausted: false,
+            datapath,
         };
-        worker.home(pool);
-        Ok((worker, handle))
+        served.erased().home(pool);
+        Ok((Worker { served, jobs }, handle))
+    }
+
+    /// The datapath alone.
+    pub fn into_datapath(self) -> D {
+        self.served.datapath
     }
 }
 
-impl<D: Datapath> Worker<D> {
+impl<D> Deref for Worker<D> {
+    type Target = Served<D>;
+
+    #[inline]
+    fn deref(&self) -> &Served<D> {
+        &self.served
+    }
+}
+
+impl<D> DerefMut for Worker<D> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Served<D> {
+        &mut self.served
+    }
+}
+
+impl<D: Datapath> Served<D> {
+    /// The same, for all that no packet passes.
+    #[inline]
+    pub(crate) fn erased(&mut self) -> &mut Served<dyn Datapath + '_> {
+        self
+    }
+
     /// Serves every port once: packets that have arrived go through the datapath, then each port gets what is for it.
     #[inline]
     pub fn round(&mut self, now_ns: u64) -> Round {
         // A port alone has all of the time.
         if self.ports.0.len() > 1 {
             self.shares.begin(now_ns, self.ports.accounts());
-            self.wake_ports();
+            self.erased().wake_ports();
         }
         let received = self.receive(now_ns);
         if now_ns >= self.links_due_ns {
-            self.check_links(now_ns);
+            self.erased().check_links(now_ns);
         }
         if now_ns >= self.datapath.next_deadline_ns() {
-            self.tick(now_ns);
+            self.erased().tick(now_ns);
         }
         let round = Round { received, sent: self.transmit(now_ns) };
         self.turns.rounds += 1;
         self.turns.busy += u64::from(round.moved());
         if self.turns.rounds.is_multiple_of(FLUSH_EVERY) {
-            self.flush(now_ns);
+            self.erased().flush(now_ns);
         }
         round
     }
@@ -227,10 +262,10 @@ impl<D: Datapath> Worker<D> {
     /// Receives once from a port; returns how many slots the datapath was given.
     #[inline]
     pub(crate) fn receive_from(&mut self, index: PortIndex, now_ns: u64) -> usize {
-        let Worker { datapath, ports, homes, rest, .. } = self;
+        let Served { datapath, ports, homes, rest, .. } = self;
         let Some(attached) = ports.get_mut(index) else { return 0 };
         if !attached.is_looked_at() {
-            return self.attend(index, now_ns);
+            return self.erased().attend(index, now_ns);
         }
         let Some(Home { pool, arrived }) = homes.get_mut(attached.pool) else { return 0 };
         let outcome = attached.port.receive(arrived);
@@ -241,17 +276,57 @@ impl<D: Datapath> Worker<D> {
             attached.quiet = 0;
             datapath.input(index, arrived, &mut Context { now_ns, pool, ports });
             if !arrived.is_empty() {
-                self.hold(index);
+                self.erased().hold(index);
             }
         }
         match outcome {
-            Ok(0) if ending != Ending::No => self.end_port(index, now_ns),
+            Ok(0) if ending != Ending::No => self.erased().end_port(index, now_ns),
             Ok(_) => {}
-            Err(error) => self.failed(index, error, now_ns),
+            Err(error) => self.erased().failed(index, error, now_ns),
         }
         received
     }
 
+    #[inline]
+    pub(crate) fn transmit(&mut self, now_ns: u64) -> usize {
+        let (mut sent, mut sent_ns) = (0, 0);
+        let mut since_ns = self.shares.start();
+        for place in 0..self.ports.0.len() {
+            let Some(Some(attached)) = self.ports.0.get_mut(place) else { continue };
+            let index = PortIndex(place as u16);
+            let Some(batch) = self.datapath.output(index).filter(|batch| !batch.is_empty()) else { continue };
+            if !attached.usable {
+                self.erased().stuck(index, now_ns);
+                continue;
+            }
+            if since_ns.is_some() && self.shares.is_ahead(attached.sent) {
+                continue;
+            }
+            let outcome = attached.port.transmit(batch);
+            if let Some(since_ns) = &mut since_ns {
+                let packets = *outcome.as_ref().unwrap_or(&0);
+                *since_ns = self.shares.charge_sent(&mut attached.sent, *since_ns, packets);
+            }
+            match outcome {
+                Ok(0) => self.erased().stuck(index, now_ns),
+                Ok(taken) => {
+                    // The time at which packets leave is read once a round.
+                    if sent_ns == 0 && self.datapath.wants_tx_time() {
+                        sent_ns = clock::now_ns();
+                    }
+                    attached.unflushed = true;
+                    attached.stuck_since_ns = 0;
+                    self.datapath.tx_done(index, taken, sent_ns);
+                    sent += taken;
+                }
+                Err(error) => sent += self.erased().refused(index, error, now_ns),
+            }
+        }
+        sent
+    }
+}
+
+impl Served<dyn Datapath + '_> {
     /// Keeps what the datapath left in the batch; both are empty alike at other times.
     #[cold]
     fn hold(&mut self, index: PortIndex) {
@@ -263,7 +338,7 @@ impl<D: Datapath> Worker<D> {
 
     /// Gives the datapath again what it left; returns how many slots it took this time.
     pub(crate) fn offer_again(&mut self, index: PortIndex, now_ns: u64) -> usize {
-        let Worker { datapath, ports, homes, .. } = self;
+        let Served { datapath, ports, homes, .. } = self;
         let Some(attached) = ports.get_mut(index) else { return 0 };
         let Some(Home { pool, arrived }) = homes.get_mut(attached.pool) else { return 0 };
         if attached.held.is_empty() {
@@ -281,48 +356,10 @@ impl<D: Datapath> Worker<D> {
 
     #[cold]
     fn tick(&mut self, now_ns: u64) {
-        let Worker { datapath, ports, homes, .. } = self;
+        let Served { datapath, ports, homes, .. } = self;
         if let Some(home) = homes.first_mut() {
             datapath.tick(&mut Context { now_ns, pool: &mut home.pool, ports });
         }
-    }
-
-    #[inline]
-    pub(crate) fn transmit(&mut self, now_ns: u64) -> usize {
-        let (mut sent, mut sent_ns) = (0, 0);
-        let mut since_ns = self.shares.start();
-        for place in 0..self.ports.0.len() {
-            let Some(Some(attached)) = self.ports.0.get_mut(place) else { continue };
-            let index = PortIndex(place as u16);
-            let Some(batch) = self.datapath.output(index).filter(|batch| !batch.is_empty()) else { continue };
-            if !attached.usable {
-                self.stuck(index, now_ns);
-                continue;
-            }
-            if since_ns.is_some() && self.shares.is_ahead(attached.sent) {
-                continue;
-            }
-            let outcome = attached.port.transmit(batch);
-            if let Some(since_ns) = &mut since_ns {
-                let packets = *outcome.as_ref().unwrap_or(&0);
-                *since_ns = self.shares.charge_sent(&mut attached.sent, *since_ns, packets);
-            }
-            match outcome {
-                Ok(0) => self.stuck(index, now_ns),
-                Ok(taken) => {
-                    // The time at which packets leave is read once a round.
-                    if sent_ns == 0 && self.datapath.wants_tx_time() {
-                        sent_ns = clock::now_ns();
-                    }
-                    attached.unflushed = true;
-                    attached.stuck_since_ns = 0;
-                    self.datapath.tx_done(index, taken, sent_ns);
-                    sent += taken;
-                }
-                Err(error) => sent += self.refused(index, error, now_ns),
-            }
-        }
-        sent
     }
 
     /// Packets wait for a port that took none in this round.
@@ -364,7 +401,7 @@ impl<D: Datapath> Worker<D> {
 
     /// True if packets wait for a port that may take them.
     pub(crate) fn waits(&mut self) -> bool {
-        let Worker { datapath, ports, .. } = self;
+        let Served { datapath, ports, .. } = self;
         ports.iter_mut().any(|(index, attached)| attached.usable && datapath.waiting(index) > 0)
     }
 

@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
+use linerate_bridge_loop::lane::{Bridge, Exit, Lane};
 use linerate_mem::{Batch, Pool};
 use linerate_port::{Caps, Port, PortError, PortIndex, Stats};
 use linerate_worker::{Config, Control, Eagerness, End, HandoffStage, Meter, PortEnd, Role, Worker};
 
-use super::lane::{Bridge, Exit, Lane};
 use crate::crew::run_all;
 use linerate_console::cores::Cores;
 
@@ -254,7 +254,7 @@ impl Ready {
     /// Moves packets until a stop is asked for, nothing will ever come again, or a port breaks: a worker on this thread, others on
     /// threads of their own, each on its core. There is a control for each worker.
     pub fn run(mut self, controls: &[Control], cores: Option<&Cores>) -> BridgeEnd {
-        let ends = run_all(&mut self.workers, controls, cores);
+        let ends = run_all(linerate_bridge_loop::run_bridge, &mut self.workers, controls, cores);
         self.end(ends)
     }
 

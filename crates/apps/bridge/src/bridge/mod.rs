@@ -1,7 +1,7 @@
 //! What `linerate bridge` does: packets of one port to another, both ways, by handing slots over.
 //!
 //! ```text
-//! lane.rs      the datapath: what came, what went, what is held       document.rs the account, as JSON and for people
+//! document.rs  the account, as JSON and for people
 //! forward.rs   one worker for both ports, or one for each with rings between them
 //! ```
 //! What the far port does not take stays here, and nothing more is received in that direction until it has gone: the near
@@ -9,4 +9,3 @@
 
 pub mod document;
 pub mod forward;
-pub mod lane;

@@ -5,15 +5,15 @@
 
 use std::sync::Arc;
 
+use linerate_bridge_loop::balance::Balancer;
+use linerate_bridge_loop::output::{Counts, Output};
 use linerate_console::cores::Cores;
 use linerate_console::open;
 use linerate_mem::Pool;
 use linerate_port::{Caps, Direction, OpenOptions, Port, PortSpec, Stats};
 use linerate_worker::{Config, Control, End, HandoffStage, PortEnd, Role, Worker};
 
-use super::balance::Balancer;
 use super::groups::groups;
-use super::output::{Counts, Output};
 use crate::crew::run_all;
 
 /// What is balanced, as the user says it.
@@ -132,7 +132,7 @@ impl Lb {
 
     /// Balances until a stop is asked for, the input is at its end, or a port breaks.
     pub fn run(mut self, controls: &[Control], cores: Option<&Cores>) -> LbEnd {
-        let ends = run_all(&mut self.workers, controls, cores);
+        let ends = run_all(linerate_bridge_loop::run_balancer, &mut self.workers, controls, cores);
         self.end(ends)
     }
 

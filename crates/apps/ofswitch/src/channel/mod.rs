@@ -435,7 +435,8 @@ impl Channels {
 #[cfg(test)]
 mod tests {
     use linerate_mem::{Batch, Pool};
-    use linerate_openflow::{FlowCommand, PortNumber, text};
+    use linerate_openflow::{FlowCommand, PortNumber};
+    use linerate_openflow_text::parse_flow;
     use linerate_pipeline::{BindingKind, PortSettings, SwitchOptions};
     use linerate_port::{Caps, Context, Datapath, PortIndex};
 
@@ -451,7 +452,7 @@ mod tests {
         let settings = port_settings(PortNumber(1), &Default::default(), &Caps::default(), Vec::new()).unwrap();
         switch.add_port(PortSettings { name: "p".into(), ..settings }, true, 0).unwrap();
         assert!(forwarder.bind(PortIndex(0), PortNumber(1), BindingKind::Port));
-        let all = text::parse_flow("actions=controller", FlowCommand::Add).unwrap();
+        let all = parse_flow("actions=controller", FlowCommand::Add).unwrap();
         switch.flow_mod(all, 0).unwrap();
         let (notifier, wakeup) = linerate_worker::notifier().unwrap();
         let (controllers, listen) = (Vec::new(), Vec::new());

@@ -12,10 +12,10 @@ use linerate_mem::{Batch, Pool};
 use linerate_ofswitch::document::Snapshot;
 use linerate_ofswitch::request::{Request, What};
 use linerate_ofswitch::{Config, Options, Running, start};
-use linerate_openflow::text::{parse_actions, parse_flow};
 use linerate_openflow::{
     FlowCommand, Framer, Hello, Match, Message, NO_BUFFER, PacketIn, PacketOut, PortNumber, decode, encode,
 };
+use linerate_openflow_text::{parse_actions, parse_flow};
 use linerate_port::Port;
 use serde::Serialize;
 use serde_json::Value;

@@ -14,7 +14,7 @@ use super::fast::Plain;
 /// A segment in sequence, of a connection with timestamps and without anything unusual in any state from SYN-RECEIVED on. False, and nothing has happened, if it must
 /// go the long way.
 #[inline(never)]
-pub(crate) fn brief_path<A: App>(engine: &mut Engine, app: &mut A, index: u32, segment: &Plain<'_>) -> bool {
+pub(crate) fn brief_path(engine: &mut Engine, app: &mut dyn App, index: u32, segment: &Plain<'_>) -> bool {
     const USUAL: Flags = Flags(Flags::TIMESTAMPS.0 | Flags::ECN.0 | Flags::SILENT.0 | Flags::PAUSED.0);
     let Engine { tcbs, send, counters, touched, egress, now, .. } = &mut *engine;
     let tcb = &mut tcbs[index];

@@ -6,9 +6,9 @@ use crate::receive::Stored;
 use crate::{App, CloseReason, Conn, Flags, Io, NONE, Seq, State, Tcb};
 
 /// Data that may begin before what is expected, behind it, or end behind the window.
-pub(super) fn segment<A: App>(
+pub(super) fn segment(
     engine: &mut Engine,
-    app: &mut A,
+    app: &mut dyn App,
     index: u32,
     mut seq: Seq,
     mut data: &[u8],
@@ -47,7 +47,7 @@ pub(super) fn segment<A: App>(
 
 /// Data that is expected next, and fits into the window.
 #[inline(always)]
-pub(super) fn in_order<A: App>(engine: &mut Engine, app: &mut A, index: u32, data: &[u8], fin: bool) {
+pub(super) fn in_order(engine: &mut Engine, app: &mut dyn App, index: u32, data: &[u8], fin: bool) {
     let tcb = &mut engine.tcbs[index];
     let conn = Conn { index, generation: tcb.generation };
     expect_next(tcb, data.len(), engine.mss4);
@@ -66,13 +66,13 @@ pub(super) fn expect_next(tcb: &mut Tcb, len: usize, mss: u16) {
 
 /// Offers the program data that came next, and returns how many bytes it took.
 #[inline(always)]
-pub(super) fn offer<A: App>(engine: &mut Engine, app: &mut A, conn: Conn, data: &[u8]) -> usize {
+pub(super) fn offer<A: App + ?Sized>(engine: &mut Engine, app: &mut A, conn: Conn, data: &[u8]) -> usize {
     app.received(conn, data, &mut Io::new(engine)).min(data.len())
 }
 
 /// Notes the acknowledgment that is owed for data that came next, and keeps what the program did not take.
 #[inline(always)]
-pub(super) fn note_taken<A: App>(engine: &mut Engine, app: &mut A, conn: Conn, data: &[u8], taken: usize, fin: bool) {
+pub(super) fn note_taken(engine: &mut Engine, app: &mut dyn App, conn: Conn, data: &[u8], taken: usize, fin: bool) {
     let (index, len) = (conn.index, data.len());
     let (tick, delay) = (engine.now.tick, engine.config.ack_delay_ms);
     let Engine { tcbs, touched, .. } = engine;
@@ -90,7 +90,7 @@ pub(super) fn note_taken<A: App>(engine: &mut Engine, app: &mut A, conn: Conn, d
 
 /// As [`in_order`], for data that the program did not take all of, or something that waited behind them.
 #[inline(never)]
-fn keep_rest<A: App>(engine: &mut Engine, app: &mut A, conn: Conn, data: &[u8], taken: usize, mut fin: bool) {
+fn keep_rest(engine: &mut Engine, app: &mut dyn App, conn: Conn, data: &[u8], taken: usize, mut fin: bool) {
     let (index, len) = (conn.index, data.len());
     let seq = engine.tcbs[index].rcv_nxt - len as u32;
     if taken < len {
@@ -134,7 +134,7 @@ fn note_received(tcb: &mut Tcb, len: usize, tick: u32, delay: u32) {
 }
 
 /// Hands over what waited behind a gap that is closed now; true if a FIN follows.
-fn close_gap<A: App>(engine: &mut Engine, app: &mut A, index: u32) -> bool {
+fn close_gap(engine: &mut Engine, app: &mut dyn App, index: u32) -> bool {
     let tcb = &mut engine.tcbs[index];
     // Closing a gap, or a part of one, is acknowledged at once (RFC 5681 section 4.2).
     let had_gap = engine.receive.get(tcb.recv).is_some_and(|record| !record.ahead.is_empty());
@@ -176,7 +176,7 @@ fn out_of_order(engine: &mut Engine, index: u32, seq: Seq, data: &[u8], fin: boo
 }
 
 /// Offers the program what it did not take, until it takes no more.
-pub(crate) fn deliver_ready<A: App>(engine: &mut Engine, app: &mut A, index: u32) {
+pub(crate) fn deliver_ready(engine: &mut Engine, app: &mut dyn App, index: u32) {
     let conn = engine.conn(index);
     if !is_same(engine, conn) {
         return;
@@ -213,7 +213,7 @@ pub(crate) fn deliver_ready<A: App>(engine: &mut Engine, app: &mut A, index: u32
 }
 
 /// The peer's FIN arrived in order.
-pub(super) fn peer_finished<A: App>(engine: &mut Engine, app: &mut A, index: u32) {
+pub(super) fn peer_finished(engine: &mut Engine, app: &mut dyn App, index: u32) {
     let conn = engine.conn(index);
     let tcb = &mut engine.tcbs[index];
     tcb.rcv_nxt += 1;
@@ -236,7 +236,7 @@ pub(super) fn peer_finished<A: App>(engine: &mut Engine, app: &mut A, index: u32
 }
 
 /// Tells the program once that the peer closed.
-fn tell_of_close<A: App>(engine: &mut Engine, app: &mut A, index: u32) {
+fn tell_of_close(engine: &mut Engine, app: &mut dyn App, index: u32) {
     let flags = &mut engine.tcbs[index].flags;
     if flags.has(Flags::FIN_RECEIVED) && !flags.has(Flags::CLOSE_TOLD) {
         flags.set(Flags::CLOSE_TOLD);

@@ -54,7 +54,7 @@ pub(crate) fn plain6<A: App>(engine: &mut Engine, app: &mut A, fast: &Fast6, fra
 }
 
 /// A datagram that the layer below handed up, perhaps put together of fragments.
-pub(crate) fn packet<A: App>(engine: &mut Engine, app: &mut A, packet: &Packet, frame: &[u8]) {
+pub(crate) fn packet(engine: &mut Engine, app: &mut dyn App, packet: &Packet, frame: &[u8]) {
     let mut bytes = std::mem::take(&mut engine.datagram);
     bytes.clear();
     bytes.extend_from_slice(engine.egress.ip.bytes(packet, frame));
@@ -73,7 +73,7 @@ pub(crate) fn packet<A: App>(engine: &mut Engine, app: &mut A, packet: &Packet, 
 }
 
 #[inline(never)]
-fn deliver<A: App>(engine: &mut Engine, app: &mut A, datagram: &Datagram, bytes: &[u8]) {
+fn deliver<A: App + ?Sized>(engine: &mut Engine, app: &mut A, datagram: &Datagram, bytes: &[u8]) {
     let data = bytes.get(datagram.data.clone()).unwrap_or_default();
     app.datagram(datagram.socket, datagram.from, datagram.to, data, &mut Io::new(engine));
 }

@@ -12,7 +12,7 @@ use crate::{App, CloseReason, Flags, Io, Seq, State, Tcb};
 const CE: u8 = 3;
 
 /// A segment of a connection from SYN-RECEIVED on.
-pub(super) fn segment<A: App>(engine: &mut Engine, app: &mut A, tuple: &Tuple, index: u32, segment: &Segment<'_>) {
+pub(super) fn segment(engine: &mut Engine, app: &mut dyn App, tuple: &Tuple, index: u32, segment: &Segment<'_>) {
     let mut segment = *segment;
     let tcb = &mut engine.tcbs[index];
     if tcb.state == State::SynReceived && segment.has(bit::SYN) && segment.seq + 1 == tcb.rcv_nxt {
@@ -116,7 +116,7 @@ fn is_acceptable(tcb: &Tcb, segment: &Segment<'_>) -> bool {
 }
 
 /// The acknowledgment that ends a handshake; false if the segment is dropped.
-fn complete<A: App>(engine: &mut Engine, app: &mut A, tuple: &Tuple, index: u32, segment: &Segment<'_>) -> bool {
+fn complete(engine: &mut Engine, app: &mut dyn App, tuple: &Tuple, index: u32, segment: &Segment<'_>) -> bool {
     let now = engine.now;
     let tcb = &mut engine.tcbs[index];
     if !segment.ack.after(tcb.snd_una) || segment.ack.after(tcb.snd_nxt) {
@@ -139,7 +139,7 @@ fn complete<A: App>(engine: &mut Engine, app: &mut A, tuple: &Tuple, index: u32,
 }
 
 /// Takes the acknowledgment in; false if the segment is dropped, or the connection is over.
-fn acknowledge<A: App>(engine: &mut Engine, app: &mut A, index: u32, segment: &Segment<'_>) -> bool {
+fn acknowledge(engine: &mut Engine, app: &mut dyn App, index: u32, segment: &Segment<'_>) -> bool {
     let now = engine.now;
     let tcb = &mut engine.tcbs[index];
     // RFC 5961 section 5.2.
@@ -170,7 +170,7 @@ fn acknowledge<A: App>(engine: &mut Engine, app: &mut A, index: u32, segment: &S
 }
 
 /// What an acknowledgment changes beside the send side; false if the connection is over.
-pub(super) fn after_ack<A: App>(engine: &mut Engine, app: &mut A, index: u32, outcome: AckOutcome) -> bool {
+pub(super) fn after_ack(engine: &mut Engine, app: &mut dyn App, index: u32, outcome: AckOutcome) -> bool {
     if outcome.fin_acked {
         match engine.tcbs[index].state {
             State::FinWait1 => engine.tcbs[index].state = State::FinWait2,
@@ -206,7 +206,7 @@ fn ack_of<'a>(tcb: &Tcb, segment: &Segment<'_>, sack: &'a [(Seq, Seq)]) -> Ack<'
 }
 
 /// Tells the program how far urgent bytes reach. The pointer points behind them (RFC 9293 section 3.8.5).
-fn urgent<A: App>(engine: &mut Engine, app: &mut A, index: u32, segment: &Segment<'_>) {
+fn urgent(engine: &mut Engine, app: &mut dyn App, index: u32, segment: &Segment<'_>) {
     let (conn, next) = (engine.conn(index), engine.tcbs[index].rcv_nxt);
     let end = segment.seq + u32::from(segment.urgent);
     if end.after(next) {

@@ -128,7 +128,7 @@ pub(crate) fn fast_path<A: App>(engine: &mut Engine, app: &mut A, index: u32, se
 
 /// Tells the program that there is room again, and then of the data, unless the connection is over then.
 #[cold]
-fn tell_of_room<A: App>(engine: &mut Engine, app: &mut A, conn: Conn, data: &[u8]) {
+fn tell_of_room(engine: &mut Engine, app: &mut dyn App, conn: Conn, data: &[u8]) {
     app.sendable(conn, &mut Io::new(engine));
     if !is_same(engine, conn) {
         return;

@@ -11,7 +11,7 @@ use crate::tuple::Tuple;
 use crate::{App, CloseReason, Flags, State, Tcb, egress, send};
 
 /// RFC 9293 section 3.10.7.1 and 3.10.7.2.
-pub(super) fn segment<A: App>(engine: &mut Engine, app: &mut A, tuple: &Tuple, segment: &Segment<'_>) {
+pub(super) fn segment(engine: &mut Engine, app: &mut dyn App, tuple: &Tuple, segment: &Segment<'_>) {
     let Some(listener) = engine.listeners.find(tuple.local_ip(), tuple.local_port) else {
         engine.counters.no_connection += 1;
         engine.refuse(tuple, segment);
@@ -83,7 +83,7 @@ fn send_cookie(engine: &mut Engine, tuple: &Tuple, segment: &Segment<'_>, agreed
 }
 
 /// An acknowledgment that may bring a cookie back; false if it does not.
-fn cookie<A: App>(engine: &mut Engine, app: &mut A, tuple: &Tuple, listener: u32, segment: &Segment<'_>) -> bool {
+fn cookie(engine: &mut Engine, app: &mut dyn App, tuple: &Tuple, listener: u32, segment: &Segment<'_>) -> bool {
     let (_, ts_offset) = engine.start_numbers(tuple);
     let echo = segment.timestamps.map(|(_, echo)| echo);
     let (irs, iss) = (segment.seq - 1, segment.ack - 1);

@@ -1,4 +1,7 @@
 //! A segment arrives (RFC 9293 section 3.10.7): whose it is, and what it changes.
+//!
+//! The fast path of `fast.rs`, and datagrams, are compiled for each program. All else, what begins, ends or disturbs a connection, is compiled once and
+//! calls the program as `dyn App`.
 
 mod brief;
 mod data;
@@ -20,9 +23,9 @@ use crate::tuple::Tuple;
 use crate::{App, CloseReason, Conn, Flags, Io, State};
 
 /// A segment for a tuple, whose value in the table is `found`.
-pub(crate) fn segment<A: App>(
+pub(crate) fn segment(
     engine: &mut Engine,
-    app: &mut A,
+    app: &mut dyn App,
     tuple: &Tuple,
     found: Option<u32>,
     segment: &Segment<'_>,
@@ -43,7 +46,7 @@ pub(crate) fn segment<A: App>(
 }
 
 /// Tells the program what happened while it could not be called.
-pub(crate) fn tell<A: App>(engine: &mut Engine, app: &mut A) {
+pub(crate) fn tell(engine: &mut Engine, app: &mut dyn App) {
     while let Some(event) = engine.events.pop_front() {
         match event {
             Event::Closed(index, why) => {
@@ -74,7 +77,7 @@ fn is_same(engine: &Engine, conn: Conn) -> bool {
 }
 
 /// The handshake is over: the program gets to know the connection.
-fn connected<A: App>(engine: &mut Engine, app: &mut A, index: u32) {
+fn connected(engine: &mut Engine, app: &mut dyn App, index: u32) {
     let tcb = &mut engine.tcbs[index];
     tcb.flags.set(Flags::KNOWN);
     let conn = engine.conn(index);

@@ -8,7 +8,7 @@ use crate::segment::{Segment, bit};
 use crate::send::{self, Ack};
 use crate::{App, Flags, State};
 
-pub(super) fn segment<A: App>(engine: &mut Engine, app: &mut A, index: u32, segment: &Segment<'_>) {
+pub(super) fn segment(engine: &mut Engine, app: &mut dyn App, index: u32, segment: &Segment<'_>) {
     let tuple = engine.tuple(index);
     let tcb = &engine.tcbs[index];
     // First, the acknowledgment: of the SYN or nothing.

@@ -53,7 +53,7 @@ pub(super) trait Rounds: Send {
 impl<A: App + Send> Rounds for Worker<Stack<A>> {
     #[inline]
     fn round(&mut self, now_ns: u64) -> bool {
-        Worker::round(self, now_ns).moved()
+        (**self).round(now_ns).moved()
     }
 }
 
@@ -142,8 +142,11 @@ impl<C: App + Send, S: App + Send> Pair<C, S> {
     ///
     /// # Errors
     /// A signal asked to stop.
-    pub fn drive(&mut self, is_over: impl FnMut(&mut Worker<Stack<C>>, u64) -> bool + Send) -> Result<Cost, PairError> {
-        drive(&mut self.client, &mut self.server, self.cores, is_over)
+    pub fn drive(
+        &mut self,
+        mut is_over: impl FnMut(&mut Worker<Stack<C>>, u64) -> bool + Send,
+    ) -> Result<Cost, PairError> {
+        drive(&mut self.client, &mut self.server, self.cores, &mut is_over)
     }
 
     /// Drives both until no packet has reached or left the client for a while.
@@ -208,44 +211,51 @@ pub(super) fn drive<C: Rounds, S: Rounds>(
     client: &mut C,
     server: &mut S,
     cores: [Option<usize>; 2],
-    mut is_over: impl FnMut(&mut C, u64) -> bool + Send,
+    is_over: &mut (dyn FnMut(&mut C, u64) -> bool + Send),
 ) -> Result<Cost, PairError> {
-    let [client_core, server_core] = cores;
     let apart = are_apart(cores);
     let ended = AtomicBool::new(false);
-    let cost = std::thread::scope(|scope| {
-        let mut alone = Some(server);
-        let other = apart.then(|| {
-            let server = alone.take();
-            let ended = &ended;
-            scope.spawn(move || {
-                measured(server_core, || {
-                    let Some(server) = server else { return };
-                    let mut idle = Idle::new(apart);
-                    while !ended.load(Ordering::Relaxed) {
-                        let moved = server.round(idle.now_ns());
-                        idle.after(moved);
-                    }
-                })
-            })
-        });
-        let ended = &ended;
+    let mut alone = Some(server);
+    let mut other = if apart { alone.take() } else { None };
+    let mut of_server = || {
+        let Some(server) = &mut other else { return };
+        let mut idle = Idle::new(apart);
+        while !ended.load(Ordering::Relaxed) {
+            let moved = server.round(idle.now_ns());
+            idle.after(moved);
+        }
+    };
+    let mut of_client = || {
+        let (mut rounds, mut idle) = (0u64, Idle::new(apart));
+        loop {
+            let now_ns = idle.now_ns();
+            let mut moved = client.round(now_ns);
+            if let Some(server) = &mut alone {
+                moved |= server.round(now_ns);
+            }
+            rounds += 1;
+            let looks = idle.after(moved) || rounds.is_multiple_of(LOOK_EVERY);
+            if looks && (is_over(client, now_ns) || signal::stop_requested()) {
+                return;
+            }
+        }
+    };
+    let cost = on_threads(cores, &mut of_client, apart.then_some(&mut of_server), &ended);
+    if signal::stop_requested() { Err(PairError::Stopped) } else { Ok(cost) }
+}
+
+/// Does `first` on a thread, then says so by `ended`, by which `other`, on a thread of its own, is to end. Returns what both cost. It has no type
+/// parameters: a thread is much code to compile for each work.
+fn on_threads(
+    [first_core, other_core]: [Option<usize>; 2],
+    first: &mut (dyn FnMut() + Send),
+    other: Option<&mut (dyn FnMut() + Send)>,
+    ended: &AtomicBool,
+) -> Cost {
+    std::thread::scope(|scope| {
+        let other = other.map(|other| scope.spawn(move || measured(other_core, other)));
         let first = scope.spawn(move || {
-            let cost = measured(client_core, || {
-                let (mut rounds, mut idle) = (0u64, Idle::new(apart));
-                loop {
-                    let now_ns = idle.now_ns();
-                    let mut moved = client.round(now_ns);
-                    if let Some(server) = &mut alone {
-                        moved |= server.round(now_ns);
-                    }
-                    rounds += 1;
-                    let looks = idle.after(moved) || rounds.is_multiple_of(LOOK_EVERY);
-                    if looks && (is_over(client, now_ns) || signal::stop_requested()) {
-                        return;
-                    }
-                }
-            });
+            let cost = measured(first_core, first);
             ended.store(true, Ordering::Relaxed);
             cost
         });
@@ -255,8 +265,7 @@ pub(super) fn drive<C: Rounds, S: Rounds>(
             cost.cycles = cost.cycles.zip(other.cycles).map(|(one, other)| one + other);
         }
         cost
-    });
-    if signal::stop_requested() { Err(PairError::Stopped) } else { Ok(cost) }
+    })
 }
 
 /// True if each end has a core of its own.
@@ -314,7 +323,7 @@ impl Idle {
 }
 
 /// Does `work` on a core and says what it cost.
-fn measured(core: Option<usize>, work: impl FnOnce()) -> Cost {
+fn measured(core: Option<usize>, work: &mut dyn FnMut()) -> Cost {
     if let Some(core) = core {
         // Where it is refused, the scheduler chooses; the figures are no wronger for it.
         let _ = affinity::pin_to_core(core);

@@ -106,7 +106,8 @@ impl Switchboard {
         let caps = Caps { name: "kernel".into(), receives: true, rx_syscalls: true, frags_max: 1, ..Caps::default() };
         let port = Kernel { caps, pool: pool.clone(), reader, looks: Arc::clone(&looks) };
         let index = usize::from(self.worker.attach(Box::new(port), pool, Role::default()).unwrap().0);
-        self.worker.datapath.0.resize(self.worker.datapath.0.len().max(index + 1), 0);
+        let came = &mut self.worker.datapath.0;
+        came.resize(came.len().max(index + 1), 0);
         self.ends.truncate(index);
         self.looks.truncate(index);
         self.ends.push(writer);

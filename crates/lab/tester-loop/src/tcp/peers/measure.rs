@@ -136,7 +136,7 @@ fn step<C: Client, S: End>(
     state: impl Fn(&mut C) -> (usize, usize, fn(&mut C, usize)) + Sync,
 ) -> Result<Cost, PairError> {
     let (mut begun, mut progress) = (0, Progress::new());
-    let cost = drive(client, server, spec.cores, |client, now_ns| {
+    let cost = drive(client, server, spec.cores, &mut |client, now_ns| {
         let (done, wanted, begin) = state(client);
         // The first one waits for the neighbour's link address; others would be lost meanwhile.
         let most = if done == 0 { 1 } else { AT_A_TIME };
@@ -159,8 +159,8 @@ fn rounds_for<C: Client, S: End>(
     time_ns: u64,
 ) -> Result<Cost, PairError> {
     let start_ns = clock::now_ns();
-    let is_over = |client: &mut C, now_ns: u64| now_ns.saturating_sub(start_ns) >= time_ns || client.has_failed();
-    let cost = drive(client, server, spec.cores, is_over)?;
+    let mut is_over = |client: &mut C, now_ns: u64| now_ns.saturating_sub(start_ns) >= time_ns || client.has_failed();
+    let cost = drive(client, server, spec.cores, &mut is_over)?;
     check(client, server)?;
     Ok(cost)
 }
@@ -184,7 +184,7 @@ fn echo<C: Client, S: End>(
     let (echoes, after) = (client.turns().echoes - echoes, [client.segments()?, server.segments()?]);
     client.turns().order = None;
     let mut progress = Progress::new();
-    drive(client, server, spec.cores, |client, now_ns| {
+    drive(client, server, spec.cores, &mut |client, now_ns| {
         let turns = client.turns();
         turns.sent == turns.echoes || progress.is_stuck(turns.echoes, now_ns) || client.has_failed()
     })?;

@@ -1,13 +1,13 @@
 //! Reads and prints flow entries.
 
-use super::TextError;
-use super::actions::parse_instructions;
-use super::matching::match_of;
-use super::show_actions::instructions_text;
-use super::show_match::match_text;
-use super::value::{number, parse_port};
-use super::words::{Word, words};
-use crate::{FlowCommand, FlowFlags, FlowMod, GROUP_ANY, Match, NO_BUFFER, PortNumber, TABLE_ALL};
+use crate::TextError;
+use crate::actions::parse_instructions;
+use crate::matching::match_of;
+use crate::show_actions::instructions_text;
+use crate::show_match::match_text;
+use crate::value::{number, parse_port};
+use crate::words::{Word, words};
+use linerate_openflow::{FlowCommand, FlowFlags, FlowMod, GROUP_ANY, Match, NO_BUFFER, PortNumber, TABLE_ALL};
 
 /// Priority of a flow whose text gives none.
 const PRIORITY: u16 = 0x8000;

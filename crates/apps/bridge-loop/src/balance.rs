@@ -6,8 +6,8 @@ use linerate_mem::Batch;
 use linerate_port::{Context, Datapath, PortIndex};
 use linerate_worker::Meter;
 
-use super::output::Output;
-use super::spread::{flow_hash, output_of};
+use crate::output::Output;
+use crate::spread::{flow_hash, output_of};
 
 /// Groups of outputs. Every group gets every packet.
 ///

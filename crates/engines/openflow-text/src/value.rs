@@ -2,8 +2,8 @@
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
-use super::TextError;
-use crate::{ExperimenterField, Field, FieldMatch, PortNumber};
+use crate::TextError;
+use linerate_openflow::{ExperimenterField, Field, FieldMatch, PortNumber};
 
 /// How values of a field are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

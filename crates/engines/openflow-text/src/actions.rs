@@ -1,10 +1,10 @@
 //! Reads actions and instructions.
 
-use super::TextError;
-use super::names::{Protocols, field_names};
-use super::value::{number, parse_port, parse_value};
-use super::words::{Word, words};
-use crate::{Action, Field, GROUP_ALL, Instruction, Match, PortNumber};
+use crate::TextError;
+use crate::names::{Protocols, field_names};
+use crate::value::{number, parse_port, parse_value};
+use crate::words::{Word, words};
+use linerate_openflow::{Action, Field, GROUP_ALL, Instruction, Match, PortNumber};
 
 /// Actions that ovs-ofctl knows and OpenFlow 1.3 has not.
 const EXTENSIONS: [&str; 28] = [

@@ -1,12 +1,12 @@
 //! The text syntax: examples, what is refused and how, and that what is printed reads the same.
 
-use linerate_openflow::text::{
-    actions_text, flow_text, group_text, instructions_text, lagopus_flow_line, match_text, meter_text, parse_actions,
-    parse_flow, parse_group, parse_instructions, parse_match, parse_meter, parse_packet,
-};
 use linerate_openflow::{
     Action, Band, BandKind, Field, FieldMatch, FlowCommand, FlowFlags, FlowMod, FlowStats, GroupCommand, GroupKind,
     Instruction, Match, MeterCommand, MeterFlags, PortNumber, TABLE_ALL,
+};
+use linerate_openflow_text::{
+    actions_text, flow_text, group_text, instructions_text, lagopus_flow_line, match_text, meter_text, parse_actions,
+    parse_flow, parse_group, parse_instructions, parse_match, parse_meter, parse_packet,
 };
 use proptest::prelude::*;
 

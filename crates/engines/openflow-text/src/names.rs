@@ -1,7 +1,7 @@
 //! Names of fields and of protocols.
 
-use super::TextError;
-use crate::{Field, FieldMatch};
+use crate::TextError;
+use linerate_openflow::{Field, FieldMatch};
 
 /// EtherTypes and protocols that names depend on.
 pub(super) const IPV4: u128 = 0x0800;

@@ -1,8 +1,8 @@
 //! Prints matches as ovs-ofctl does.
 
-use super::names::{ARP, IPV4, IPV6, MPLS, MPLS_MULTICAST, PROTOCOLS, Protocols, RARP, ovs_name};
-use super::value::{experimenter_field_text, masked_text, value_text};
-use crate::{Field, FieldMatch, Match};
+use crate::names::{ARP, IPV4, IPV6, MPLS, MPLS_MULTICAST, PROTOCOLS, Protocols, RARP, ovs_name};
+use crate::value::{experimenter_field_text, masked_text, value_text};
+use linerate_openflow::{Field, FieldMatch, Match};
 
 /// A match as `ovs-ofctl dump-flows` prints it; empty for a match of all packets. Fields that OpenFlow 1.3 has and Open vSwitch lacks
 /// stand last, with the specification's names.

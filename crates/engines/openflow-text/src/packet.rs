@@ -3,10 +3,10 @@
 use linerate_wire::{EtherType, Fill, Layer, MacAddress, Protocol, Stack};
 use linerate_wire::{arp, ethernet, icmpv4, icmpv6, ipv4, ipv6, mpls, tcp, udp, vlan};
 
-use super::TextError;
-use super::names::{ARP, ICMP, ICMPV6, IPV4, IPV6, MPLS, MPLS_MULTICAST, PBB, SCTP, TCP, UDP};
-use super::parse_match;
-use crate::{Field, Match, PortNumber};
+use crate::TextError;
+use crate::names::{ARP, ICMP, ICMPV6, IPV4, IPV6, MPLS, MPLS_MULTICAST, PBB, SCTP, TCP, UDP};
+use crate::parse_match;
+use linerate_openflow::{Field, Match, PortNumber};
 
 /// Shortest frame in bytes, without FCS; shorter ones are filled up with zero bytes.
 const SHORTEST: usize = 60;

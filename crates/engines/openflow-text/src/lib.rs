@@ -1,7 +1,8 @@
-//! The text syntax of Open vSwitch's `ovs-ofctl` for flows, groups, meters and packets, as ovs-ofctl(8), ovs-fields(7) and ovs-actions(7)
+//! OpenFlow as text: the syntax of Open vSwitch's `ovs-ofctl` for flows, groups, meters and packets, as ovs-ofctl(8), ovs-fields(7) and ovs-actions(7)
 //! describe it, limited to OpenFlow 1.3; and the lines of Lagopus's `show flow`.
 //!
 //! Fields and actions that Open vSwitch lacks have the specification's names in lower case: `pbb_isid`, `push_pbb`, `copy_ttl_out`.
+#![forbid(unsafe_code)]
 
 mod actions;
 mod error;

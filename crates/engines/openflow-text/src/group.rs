@@ -1,11 +1,11 @@
 //! Reads and prints groups.
 
-use super::TextError;
-use super::actions::parse_actions;
-use super::show_actions::actions_text;
-use super::value::{number, parse_port, port_text};
-use super::words::{Word, words};
-use crate::{Bucket, GROUP_ALL, GROUP_ANY, GroupCommand, GroupKind, GroupMod, Match, PortNumber};
+use crate::TextError;
+use crate::actions::parse_actions;
+use crate::show_actions::actions_text;
+use crate::value::{number, parse_port, port_text};
+use crate::words::{Word, words};
+use linerate_openflow::{Bucket, GROUP_ALL, GROUP_ANY, GroupCommand, GroupKind, GroupMod, Match, PortNumber};
 
 const KINDS: [(&str, GroupKind); 5] = [
     ("all", GroupKind::All),

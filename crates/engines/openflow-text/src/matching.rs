@@ -1,10 +1,10 @@
 //! Reads matches.
 
-use super::TextError;
-use super::names::{PROTOCOLS, Protocols, field_names, missing_prerequisite};
-use super::value::{masked, number, parse_masked};
-use super::words::{Word, words};
-use crate::{Field, FieldMatch, Match};
+use crate::TextError;
+use crate::names::{PROTOCOLS, Protocols, field_names, missing_prerequisite};
+use crate::value::{masked, number, parse_masked};
+use crate::words::{Word, words};
+use linerate_openflow::{Field, FieldMatch, Match};
 
 /// Reads a match, for example `tcp,nw_dst=192.0.2.0/24,tp_dst=80`. The fields come out in the order of their numbers.
 ///
@@ -165,7 +165,7 @@ impl<'a> Fields<'a> {
 
 /// A value to show in a message.
 fn example(field: Field) -> &'static str {
-    use super::value::{Form, form};
+    use crate::value::{Form, form};
     match form(field) {
         Form::Mac => "02:00:00:00:00:01",
         Form::Ipv4 => "192.0.2.0/24",

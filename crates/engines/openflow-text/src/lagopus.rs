@@ -1,9 +1,9 @@
 //! The lines of `show flow` as Lagopus 0.1.1 printed them (its `src/dataplane/mgr/flowdb_show.c`, 2014).
 
-use super::names::{ARP, IPV4, IPV6, MPLS, MPLS_MULTICAST, PBB};
-use super::show_actions::{actions_text, instructions_text};
-use super::value::{Form, form, port_text, value_text};
-use crate::{Action, Field, FieldMatch, FlowStats, Instruction, PortNumber};
+use crate::names::{ARP, IPV4, IPV6, MPLS, MPLS_MULTICAST, PBB};
+use crate::show_actions::{actions_text, instructions_text};
+use crate::value::{Form, form, port_text, value_text};
+use linerate_openflow::{Action, Field, FieldMatch, FlowStats, Instruction, PortNumber};
 
 /// An entry as a line of Lagopus's `show flow`, without the spaces before it. Numbers are decimal, fields have the specification's names,
 /// and the actions of write-actions and apply-actions look the same, as they did there.

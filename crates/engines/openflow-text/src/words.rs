@@ -1,6 +1,6 @@
 //! Cuts a text into words: `key`, `key=value`, `key:value` and `key(value)`, between commas and white space.
 
-use super::TextError;
+use crate::TextError;
 
 /// A word of a text.
 #[derive(Clone, Copy, Debug)]

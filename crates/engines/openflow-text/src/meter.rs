@@ -1,9 +1,11 @@
 //! Reads and prints meters.
 
-use super::TextError;
-use super::value::number;
-use super::words::{Word, words};
-use crate::{Band, BandKind, METER_ALL, METER_CONTROLLER, METER_SLOWPATH, MeterCommand, MeterFlags, MeterMod};
+use crate::TextError;
+use crate::value::number;
+use crate::words::{Word, words};
+use linerate_openflow::{
+    Band, BandKind, METER_ALL, METER_CONTROLLER, METER_SLOWPATH, MeterCommand, MeterFlags, MeterMod,
+};
 
 const FLAGS: [(&str, u16); 4] = [
     ("kbps", MeterFlags::KBPS),

@@ -1,9 +1,9 @@
 //! Prints actions and instructions as ovs-ofctl does.
 
-use super::actions::rank;
-use super::names::ovs_name;
-use super::value::{experimenter_field_text, hex_text, port_text, value_text};
-use crate::{Action, ExperimenterPart, Instruction, PortNumber};
+use crate::actions::rank;
+use crate::names::ovs_name;
+use crate::value::{experimenter_field_text, hex_text, port_text, value_text};
+use linerate_openflow::{Action, ExperimenterPart, Instruction, PortNumber};
 
 /// Actions as ovs-ofctl prints them; `drop` if there are none.
 pub fn actions_text(actions: &[Action]) -> String {

@@ -2,8 +2,8 @@
 
 use std::process::Command;
 
-use linerate_openflow::text::{flow_text, instructions_text, match_text, parse_flow};
 use linerate_openflow::{FlowCommand, FlowFlags};
+use linerate_openflow_text::{flow_text, instructions_text, match_text, parse_flow};
 
 /// Flows that both know.
 const FLOWS: [&str; 33] = [
