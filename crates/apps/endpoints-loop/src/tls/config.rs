@@ -8,13 +8,11 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::client::{Resumption, WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, ServerConfig, SignatureScheme,
 };
-
-use super::certificate;
 
 /// Where distributions keep the certificates of public authorities.
 const SYSTEM_ROOTS: [&str; 3] =
@@ -54,9 +52,11 @@ pub fn server_config(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>
 pub fn self_signed(addresses: impl Iterator<Item = IpAddr>) -> Result<Arc<ServerConfig>, TlsError> {
     /// More names make the handshake slower, and nobody can check this certificate anyway.
     const NAMES_MAX: usize = 16;
-    let made = certificate::self_signed(&addresses.take(NAMES_MAX).collect::<Vec<_>>());
-    let (certificate, key) = made.map_err(|error| TlsError(format!("a certificate cannot be made: {error}")))?;
-    server(vec![certificate], key.into()).map_err(|error| TlsError(error.to_string()))
+    let names = addresses.take(NAMES_MAX).map(|address| address.to_string());
+    let made = rcgen::generate_simple_self_signed(names.chain(["localhost".to_owned()]).collect::<Vec<_>>());
+    let made = made.map_err(|error| TlsError(format!("a certificate cannot be made: {error}")))?;
+    let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()).into();
+    server(vec![made.cert.der().clone()], key).map_err(|error| TlsError(error.to_string()))
 }
 
 fn server(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Result<Arc<ServerConfig>, Error> {
