@@ -83,6 +83,18 @@ impl Kernel {
 }
 
 #[test]
+fn a_list_of_extra_buffers_that_somebody_left_is_forgotten() {
+    let kernel = Kernel::new();
+    kernel.area.forget_extra(0);
+    assert_eq!(kernel.area.peek_u32(interface::FIRST_EXTRA), 0);
+    let (_extra, numbers) = ExtraBuffers::fake(&kernel.area, BUFFERS, (COUNT, BUFFER));
+    assert!(numbers.is_empty());
+    // A header that is not inside the area is left alone.
+    kernel.area.forget_extra(u64::MAX);
+    kernel.area.forget_extra(u64::MAX - 31);
+}
+
+#[test]
 fn packets_pass_from_ring_to_ring_in_the_buffers_that_they_came_in() {
     let kernel = Kernel::new();
     let (mut pool, mut receiver, mut sender) = kernel.open();

@@ -152,6 +152,7 @@ impl Request {
 /// A descriptor that is bound to one ring pair.
 struct Bound {
     control: Control,
+    area: Arc<Area>,
     granted: Register,
     /// Indices of the rings among those of the port, the host's behind the interface's; `None` where there is none.
     transmit: Option<u32>,
@@ -239,6 +240,9 @@ impl Opener<'_> {
         control
             .register(&self.request.name.port, &mut granted)
             .map_err(|error| refused(self.spec, &self.request.name, &error))?;
+        let area = Area::map(&control, granted.area_bytes)
+            .map_err(|error| self.error(format!("cannot map netmap's memory: {error}"), ""))?;
+        area.forget_extra(granted.offset);
         let is_host = mode == abi::ONE_HOST_RING;
         let (transmit, receive, before) = if is_host {
             (granted.host_tx_rings, granted.host_rx_rings, (granted.tx_rings, granted.rx_rings))
@@ -254,7 +258,7 @@ impl Opener<'_> {
             return Err(self.error(format!("it has no ring {ring} in this direction"), "rings are counted from 0"));
         }
         let suffix = format!("{}{ring}", if is_host { '^' } else { '-' });
-        Ok(Bound { control, granted, transmit, receive, suffix })
+        Ok(Bound { control, area: Arc::new(area), granted, transmit, receive, suffix })
     }
 
     fn port(
@@ -265,13 +269,11 @@ impl Opener<'_> {
         single: bool,
     ) -> Result<NetmapPort, OpenError> {
         let broken = |what: String| self.error(format!("netmap's memory holds {what}"), "");
-        let area = Area::map(&bound.control, bound.granted.area_bytes)
-            .map_err(|error| self.error(format!("cannot map netmap's memory: {error}"), ""))?;
-        let area = Arc::new(area);
+        let area = &bound.area;
         let ring = |receives: bool, index: u32| {
             let place = area.ring_place(bound.granted.offset, receives, index);
             let place = place.ok_or_else(|| broken(format!("no ring {index}")))?;
-            let memory = RingMemory::new(&area, place).map_err(broken)?;
+            let memory = RingMemory::new(area, place).map_err(broken)?;
             Ring::new(memory).map_err(|corrupt| broken(corrupt.0))
         };
         // Two veth interfaces in netmap's native mode are joined as the ends of a pipe are.

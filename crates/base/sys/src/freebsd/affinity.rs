@@ -11,7 +11,10 @@ const CORES_MAX: usize = 1024;
 #[repr(C)]
 struct Set([u64; CORES_MAX / 64]);
 
-const _: () = assert!(size_of::<Set>() == 128);
+/// Its bytes, and those of a kernel before FreeBSD 14 (256 cores), which takes no other number.
+const BYTES: usize = size_of::<Set>();
+const BYTES_BEFORE_14: usize = 32;
+const _: () = assert!(BYTES == 128);
 
 impl Set {
     const EMPTY: Set = Set([0; CORES_MAX / 64]);
@@ -28,8 +31,9 @@ const THIS_THREAD: libc::id_t = -1;
 pub fn allowed_cores() -> Vec<usize> {
     let mut set = Set::EMPTY;
     let (which, place) = ((libc::CPU_LEVEL_WHICH, libc::CPU_WHICH_TID), (&raw mut set).cast());
-    // SAFETY: the set is valid for writing its own size.
-    if unsafe { libc::cpuset_getaffinity(which.0, which.1, THIS_THREAD, size_of_val(&set), place) } != 0 {
+    // SAFETY: the set is valid for writing its own size, and less.
+    let get = |bytes| unsafe { libc::cpuset_getaffinity(which.0, which.1, THIS_THREAD, bytes, place) };
+    if of_kernel_size(get).is_err() {
         return vec![0];
     }
     (0..CORES_MAX).filter(|core| set.has(*core)).collect()
@@ -57,6 +61,15 @@ pub fn pin_thread(thread_id: i32, cores: &[usize]) -> io::Result<()> {
     }
     let thread = if thread_id == 0 { THIS_THREAD } else { libc::id_t::from(thread_id) };
     let (which, place) = ((libc::CPU_LEVEL_WHICH, libc::CPU_WHICH_TID), (&raw const set).cast());
-    // SAFETY: the set is valid for reading its own size.
-    checked(unsafe { libc::cpuset_setaffinity(which.0, which.1, thread, size_of_val(&set), place) }).map(drop)
+    // SAFETY: the set is valid for reading its own size, and less. Cores that a short set has no room for are refused as those that are
+    // not there: the set is empty then.
+    of_kernel_size(|bytes| unsafe { libc::cpuset_setaffinity(which.0, which.1, thread, bytes, place) })
+}
+
+/// Makes a call with the size that the kernel takes.
+fn of_kernel_size(mut call: impl FnMut(usize) -> libc::c_int) -> io::Result<()> {
+    match checked(call(BYTES)) {
+        Err(error) if error.raw_os_error() == Some(libc::ERANGE) => checked(call(BYTES_BEFORE_14)).map(drop),
+        made => made.map(drop),
+    }
 }

@@ -89,6 +89,15 @@ impl Area {
         self.cell::<AtomicU64>(place).map(|cell| cell.load(Ordering::Relaxed))
     }
 
+    /// Empties the list of extra buffers of a descriptor that asked for none. The kernel leaves there what the last user of this place gave
+    /// back, and frees these buffers once more when the descriptor is closed, whosever they are by then.
+    pub(crate) fn forget_extra(&self, header: u64) {
+        let place = usize::try_from(header).ok().and_then(|header| header.checked_add(interface::FIRST_EXTRA));
+        if let Some(first) = place.and_then(|place| self.cell::<AtomicU32>(place)) {
+            first.store(0, Ordering::Release);
+        }
+    }
+
     /// Place of a ring: number `index` of those that send or receive, first those of the interface, then those of the host's stack.
     pub(crate) fn ring_place(&self, header: u64, receives: bool, index: u32) -> Option<usize> {
         let header = usize::try_from(header).ok()?;

@@ -48,7 +48,7 @@ impl ExtraBuffers {
                 rx_rings: rings,
                 tx_slots: slots,
                 rx_slots: slots,
-                extra_buffers: wanted,
+                extra_buffers: wanted.min(share(info.buffers)),
                 ..Register::default()
             };
             control.register(name, &mut granted)?;
@@ -143,4 +143,9 @@ impl ExtraBuffers {
             first.store(last, Ordering::Release);
         }
     }
+}
+
+/// Extra buffers of an area that interfaces share, at most: the rings of ports that are opened later need some, too.
+fn share(of_area: u32) -> u32 {
+    of_area / 2
 }
