@@ -5,6 +5,7 @@
 
 use linerate_benches::loops::LOOPS;
 use linerate_benches::measure::cycles_per_ns;
+use linerate_benches::say;
 use linerate_sys::affinity;
 use linerate_tester::cache_line;
 
@@ -15,7 +16,7 @@ fn main() {
     let allowed = affinity::allowed_cores();
     let cores = [allowed[0], *allowed.last().unwrap_or(&allowed[0])];
     let cycles = cycles_per_ns();
-    println!("{cycles:.2} cycles a nanosecond; {}", round_trip(cores));
+    say!("{cycles:.2} cycles a nanosecond; {}", round_trip(cores));
     let mut taken: Vec<Vec<f64>> = vec![Vec::new(); LOOPS.len()];
     for _ in 0..RUNS {
         for (one, taken) in LOOPS.iter().zip(&mut taken) {
@@ -23,14 +24,14 @@ fn main() {
             taken.extend(run.ok().map(|run| run.core_ns.max(1) as f64 / run.packets.max(1) as f64));
         }
     }
-    println!("{:24} {:>8} {:>8} {:>8}  ns on a core per packet; cycles at the median", "", "min", "median", "max");
+    say!("{:24} {:>8} {:>8} {:>8}  ns on a core per packet; cycles at the median", "", "min", "median", "max");
     for (one, taken) in LOOPS.iter().zip(&mut taken) {
         taken.sort_by(f64::total_cmp);
         if let (Some(min), Some(median), Some(max)) = (taken.first(), taken.get(taken.len() / 2), taken.last()) {
-            println!("{:24} {min:8.2} {median:8.2} {max:8.2}  {:6.0}  {}", one.name, median * cycles, one.what);
+            say!("{:24} {min:8.2} {median:8.2} {max:8.2}  {:6.0}  {}", one.name, median * cycles, one.what);
         }
     }
-    println!("{}", round_trip(cores));
+    say!("{}", round_trip(cores));
 }
 
 /// Round trips of a single line are slow: fewer of them.

@@ -12,6 +12,7 @@ pub mod measure;
 pub mod ofswitch;
 pub mod opened;
 pub mod openflow;
+pub mod output;
 pub mod packet;
 pub mod peers;
 pub mod switch;

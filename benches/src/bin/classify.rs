@@ -4,6 +4,7 @@
 use linerate_benches::classify::{
     Cached, Headers, Priorities, Table, header, header_of_its_own, median_ns, rule, unknown,
 };
+use linerate_benches::say;
 use linerate_classify::{Classifier, Domain, Rule};
 use linerate_sys::clock;
 
@@ -20,7 +21,7 @@ fn main() {
             let (ns, found) =
                 median_ns(BATCHES, |number| header_of_its_own(number % flows), |keys| cached.look_up(keys));
             let memory = cached.memory_bytes() as f64 / flows as f64;
-            println!("{row:48} {ns:7.1} ns  found {:5.1} %  {memory:.0} bytes a flow", found * 100.0);
+            say!("{row:48} {ns:7.1} ns  found {:5.1} %  {memory:.0} bytes a flow", found * 100.0);
         }
     }
     for (rules, masks) in [(100_000, 20), (1_000_000, 20), (1_000_000, 1)] {
@@ -38,10 +39,10 @@ fn main() {
                     Headers::Known => median_ns(BATCHES, |number| header(number % rules), |keys| table.look_up(keys)),
                     Headers::Unknown => median_ns(BATCHES, unknown, |keys| table.look_up(keys)),
                 };
-                println!("{:48} {ns:7.1} ns  found {:5.1} %", format!("{name}, {headers:?}"), found * 100.0);
+                say!("{:48} {ns:7.1} ns  found {:5.1} %", format!("{name}, {headers:?}"), found * 100.0);
             }
             let (rules, bytes) = (table.classifier.len(), table.classifier.memory_bytes());
-            println!("{:48} {rules} rules, {:.0} bytes a rule", "", bytes as f64 / rules as f64);
+            say!("{:48} {rules} rules, {:.0} bytes a rule", "", bytes as f64 / rules as f64);
             drop(table);
             changes(rules as u64, masks, priorities);
         }
@@ -53,7 +54,7 @@ fn changes(rules: u64, masks: u64, priorities: Priorities) {
     let mut classifier = Classifier::new(&Domain::new(1));
     let added_ns = each(rules, masks, priorities, |rule| classifier.insert(rule));
     let removed_ns = each(rules, masks, priorities, |rule| assert!(classifier.remove(rule)));
-    println!("{:48} a rule added {added_ns:.0} ns, removed {removed_ns:.0} ns", "");
+    say!("{:48} a rule added {added_ns:.0} ns, removed {removed_ns:.0} ns", "");
 }
 
 fn each(rules: u64, masks: u64, priorities: Priorities, mut change: impl FnMut(&Rule)) -> f64 {

@@ -1,5 +1,6 @@
 //! `hop [HOPS]`: the time of one packet through the in-process switch, on one core and from one core to another.
 
+use linerate_benches::say;
 use linerate_benches::switch;
 use linerate_gen::Histogram;
 use linerate_sys::affinity;
@@ -20,11 +21,11 @@ fn main() {
 fn show(what: &str, histogram: &Histogram) {
     let at = |percent| histogram.percentile_ns(percent).unwrap_or(0);
     let (p50, p99, p999) = (at(50.0), at(99.0), at(99.9));
-    println!("{what}: p50 {p50} ns, p99 {p99} ns, p99.9 {p999} ns, of {}", histogram.count());
+    say!("{what}: p50 {p50} ns, p99 {p99} ns, p99.9 {p999} ns, of {}", histogram.count());
 }
 
 fn trip(cores: [usize; 2]) {
     if let Ok(trip) = cache_line::round_trip(cores[0], cores[1]) {
-        println!("a cache line takes {:.0} ns to the other core and back", trip.median_ns);
+        say!("a cache line takes {:.0} ns to the other core and back", trip.median_ns);
     }
 }

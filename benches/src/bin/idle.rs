@@ -19,6 +19,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use linerate_benches::say;
 use linerate_gen::Histogram;
 use linerate_mem::{Batch, Pool};
 use linerate_port::Port;
@@ -49,7 +50,7 @@ fn measure(seconds: u64, packets: u64) -> Result<()> {
     let folder = std::env::temp_dir().join(format!("linerate-idle-{}", std::process::id()));
     std::fs::create_dir_all(&folder).map_err(text)?;
     let _folder = Folder(folder.clone());
-    let taps = namespace().inspect_err(|error| println!("skipped: TAP ports: {error}")).is_ok();
+    let taps = namespace().inspect_err(|error| say!("skipped: TAP ports: {error}")).is_ok();
     let cores = affinity::allowed_cores();
     let switch = Switch::start(&folder, taps, cores.first().filter(|_| cores.len() > 1))?;
     cores.last().map(|core| affinity::pin_to_core(*core)).transpose().map_err(text)?;
@@ -85,7 +86,7 @@ fn measure(seconds: u64, packets: u64) -> Result<()> {
         show("a bare thread on the switch's core, woken", &wake_ups);
         show(&format!("{what}, first packet"), &times);
         if let (Some(packet_ns), Some(bare_ns)) = (times.percentile_ns(50.0), wake_ups.percentile_ns(50.0)) {
-            println!("{what}: {:.2} of the bare thread's wake-up (p50)", packet_ns as f64 / bare_ns as f64);
+            say!("{what}: {:.2} of the bare thread's wake-up (p50)", packet_ns as f64 / bare_ns as f64);
         }
     }
     switch.show_share(seconds)
@@ -94,7 +95,7 @@ fn measure(seconds: u64, packets: u64) -> Result<()> {
 fn show(what: &str, times: &Histogram) {
     let at = |percent| times.percentile_ns(percent).unwrap_or(0) as f64 / 1e3;
     let (p50, p99, max) = (at(50.0), at(99.0), times.max_ns().unwrap_or(0) as f64 / 1e3);
-    println!("{what} after 100 ms: p50 {p50:.1} us, p99 {p99:.1} us, max {max:.1} us, of {}", times.count());
+    say!("{what} after 100 ms: p50 {p50:.1} us, p99 {p99:.1} us, max {max:.1} us, of {}", times.count());
 }
 
 /// A thread that sleeps until it has a byte to read.
@@ -196,7 +197,7 @@ impl Switch {
         clock::sleep_until_ns(start_ns + seconds * 1_000_000_000);
         let (end_ns, after_ns) = (clock::now_ns(), self.core_ns()?);
         let percent = (after_ns - before_ns) as f64 * 100.0 / (end_ns - start_ns) as f64;
-        println!("idle for {seconds} s: {percent:.3} % of a core");
+        say!("idle for {seconds} s: {percent:.3} % of a core");
         Ok(())
     }
 }

@@ -4,11 +4,12 @@
 use std::process::ExitCode;
 
 use linerate_benches::loops::LOOPS;
+use linerate_benches::say;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [name, packets] = &arguments[..] else {
-        LOOPS.iter().for_each(|one| println!("{:24} {}", one.name, one.what));
+        LOOPS.iter().for_each(|one| say!("{:24} {}", one.name, one.what));
         return ExitCode::SUCCESS;
     };
     let (Some(one), Ok(packets)) = (LOOPS.iter().find(|one| one.name == name), packets.parse()) else {
@@ -16,6 +17,6 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let run = (one.run)([0, 1], packets);
-    println!("{} {} {}", run.packets, run.wall_ns, run.core_ns);
+    say!("{} {} {}", run.packets, run.wall_ns, run.core_ns);
     ExitCode::SUCCESS
 }

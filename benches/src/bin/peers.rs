@@ -12,6 +12,7 @@ use std::process::ExitCode;
 use linerate_benches::measure::{Spread, cycles_per_ns};
 use linerate_benches::peers::compare::{By, COMPARISONS, Comparison, Tools};
 use linerate_benches::peers::{Reached, Unable};
+use linerate_benches::say;
 use linerate_tester::cache_line;
 
 fn main() -> ExitCode {
@@ -24,7 +25,7 @@ fn main() -> ExitCode {
             "--runs" => runs = arguments.next().and_then(|number| number.parse().ok()).unwrap_or(runs),
             "--into" => folder = arguments.next(),
             "--list" => {
-                COMPARISONS.iter().for_each(|one| println!("{:26} {} | {}", one.name, one.sides[0], one.sides[1]));
+                COMPARISONS.iter().for_each(|one| say!("{:26} {} | {}", one.name, one.sides[0], one.sides[1]));
                 return ExitCode::SUCCESS;
             }
             name if COMPARISONS.iter().any(|one| one.name == name) => names.push(argument),
@@ -114,7 +115,7 @@ impl Record {
     }
 
     fn note(&mut self, text: &str) {
-        println!("{text}");
+        say!("{text}");
         let _ = writeln!(self.notes, "- {text}");
     }
 
@@ -160,7 +161,7 @@ impl Record {
                 By::Wall => reached.wall_mpps,
                 By::Cost => reached.core_ns,
             };
-            println!(
+            say!(
                 "{} {run}: {:.2} beside {:.2}, ratio {ratio:.2}, line {before:.0}/{after:.0} ns",
                 one.name,
                 value(&mine),

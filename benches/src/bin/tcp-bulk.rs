@@ -13,6 +13,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use linerate_benches::say;
 use linerate_endpoints::{NetworkConfig, Options, StackOptions};
 use linerate_programs::{Network, Program, Remote, Reports};
 use linerate_sys::clock;
@@ -254,7 +255,7 @@ fn main() -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match run(&arguments) {
         Ok(line) => {
-            println!("{line}");
+            say!("{line}");
             ExitCode::SUCCESS
         }
         Err(problem) => {

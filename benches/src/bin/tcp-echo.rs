@@ -19,8 +19,10 @@
 //! It prints echoes (or connections) for a second of thread CPU time, packets and acknowledgments for each, resident bytes for each connection.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::panic::resume_unwind;
 use std::process::ExitCode;
 
+use linerate_benches::say;
 use linerate_experiment::EchoOrder;
 use linerate_ip::{AddressRange, IpConfig};
 use linerate_mem::{Batch, Pool, PoolConfig};
@@ -240,7 +242,8 @@ fn run(settings: &Settings) -> Result<(), String> {
     std::thread::scope(|scope| {
         let pair = |_| scope.spawn(|| run_pair(settings));
         let threads: Vec<_> = (0..settings.cores).map(pair).collect();
-        threads.into_iter().try_for_each(|thread| thread.join().map_err(|_| "a thread failed".to_owned())?)
+        // A thread that panicked has said why, and one that nobody reads any more says nothing.
+        threads.into_iter().try_for_each(|thread| thread.join().unwrap_or_else(|end| resume_unwind(end)))
     })
 }
 
@@ -251,7 +254,7 @@ fn run_pair(settings: &Settings) -> Result<(), String> {
     let made = resident_bytes();
     if settings.preallocate > 0 {
         let seconds = (clock::thread_cpu_ns() - making) as f64 / 1e9;
-        println!("memory of {} connections in advance: {seconds:.2} s of CPU time", settings.preallocate);
+        say!("memory of {} connections in advance: {seconds:.2} s of CPU time", settings.preallocate);
     }
     let start = clock::thread_cpu_ns();
     let mut begun = 0;
@@ -275,7 +278,7 @@ fn run_pair(settings: &Settings) -> Result<(), String> {
         }
     }
     let standing = resident_bytes();
-    println!(
+    say!(
         "{} connections stand after {:.2} s of CPU time: {:.2} M/s",
         settings.connections,
         opening_ns as f64 / 1e9,
@@ -296,7 +299,7 @@ fn run_pair(settings: &Settings) -> Result<(), String> {
     let run = measure(&mut pair, settings, settings.seconds);
     run.print(settings);
     let used = resident_bytes();
-    println!(
+    say!(
         "resident: {:.0} MB; {:.0} bytes a connection when they stood, {:.0} now (both ends; {:.0} MB before any)",
         used as f64 / 1e6,
         (standing.saturating_sub(made)) as f64 / settings.connections as f64,
@@ -349,13 +352,13 @@ fn cycles(pair: &mut Pair, settings: &Settings) -> Result<(), String> {
         echoes_left = echoes_left.saturating_sub(CYCLE as u64);
     }
     let rate = |ns: u64| (cycles * CYCLE as u64) as f64 * 1e3 / ns.max(1) as f64;
-    println!("set up {:.3} M/s, closed {:.3} M/s of CPU time", rate(setting_ns), rate(closing_ns));
+    say!("set up {:.3} M/s, closed {:.3} M/s of CPU time", rate(setting_ns), rate(closing_ns));
     if settings.counters {
         let (client, server) = pair.counters();
         for (name, counters) in [("client", client), ("server", server)] {
             let each = counters.each().filter(|(_, count)| *count > 0);
             let each = each.map(|(name, count)| format!("{name} {:.4}", count as f64 / (cycles * CYCLE as u64) as f64));
-            println!("{name}: {}", each.collect::<Vec<_>>().join(", "));
+            say!("{name}: {}", each.collect::<Vec<_>>().join(", "));
         }
     }
     let ended = pair.client.app().lost;
@@ -424,7 +427,7 @@ impl Run {
     fn print(&self, settings: &Settings) {
         let each = |total: u64| total as f64 / self.count as f64;
         let what = if settings.opens { "connections opened and closed" } else { "echoes" };
-        println!(
+        say!(
             "{:.3} M {what} a second of CPU time ({:.1} ns each; {:.2} M a second by the wall), {:.1} in a round",
             self.count as f64 * 1e3 / self.cpu_ns as f64,
             self.cpu_ns as f64 / self.count as f64,
@@ -433,7 +436,7 @@ impl Run {
         );
         let [(client0, server0), (client1, server1)] = &self.counters;
         let sum = |get: fn(&Counters) -> u64| get(client1) + get(server1) - get(client0) - get(server0);
-        println!(
+        say!(
             "each: {:.3} segments, {:.3} of them acknowledgments alone, {:.5} sent again, {:.3} on the fast path",
             each(sum(|counters| counters.out_segs)),
             each(sum(|counters| counters.pure_acks_out)),
@@ -444,11 +447,11 @@ impl Run {
             for (name, [before, after]) in [("client", [client0, client1]), ("server", [server0, server1])] {
                 let changed = before.each().zip(after.each()).filter(|(before, after)| before.1 != after.1);
                 let each = changed.map(|((name, before), (_, after))| format!("{name} {:.4}", each(after - before)));
-                println!("{name}: {}", each.collect::<Vec<_>>().join(", "));
+                say!("{name}: {}", each.collect::<Vec<_>>().join(", "));
             }
         }
         if let Some(instructions) = self.instructions {
-            println!("each: {:.0} instructions", each(instructions));
+            say!("each: {:.0} instructions", each(instructions));
         }
     }
 }

@@ -15,6 +15,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
 
+use linerate_benches::say;
 use linerate_ip::{AddressRange, IpConfig};
 use linerate_mem::{Batch, Checksum, Pool, PoolConfig};
 use linerate_port::{Context, Datapath, PortIndex};
@@ -359,7 +360,7 @@ struct Run {
 impl Run {
     fn print(&self, name: &str) {
         let Run { echoes, busy, begun, opened, failed, cookies: (sent, came), lost } = self;
-        println!(
+        say!(
             "{name}: {:.3} M echoes/s, server busy for {:.0} % of its core; {opened} of {begun} connections opened, {failed} failed; \
              {sent} cookies sent, {came} came back; {lost} packets found the ring full",
             echoes / 1e6,
@@ -395,7 +396,7 @@ fn run(settings: &Settings) -> Result<(), String> {
     world.slice(settings.connections, 0);
     let all = world.run(0.5 * settings.seconds, 0.0, 0.0, 0.0)?;
     let capacity = all.echoes / all.busy;
-    println!("capacity: {:.3} M echoes/s of the server's core", capacity / 1e6);
+    say!("capacity: {:.3} M echoes/s of the server's core", capacity / 1e6);
     world.clients.app_mut().closed_loop = false;
     world.run(0.1, 0.0, 0.0, 0.0)?;
     let requests = settings.load * capacity;
@@ -403,7 +404,7 @@ fn run(settings: &Settings) -> Result<(), String> {
     calm.print("without the flood");
     let flooded = world.run(settings.seconds, requests, settings.opens, settings.pps)?;
     flooded.print(&format!("{:.2} M SYN/s, {}", settings.pps / 1e6, settings.kind));
-    println!(
+    say!(
         "established connections keep {:.3} of their rate; {:.3} of the new ones got in",
         flooded.echoes / calm.echoes,
         flooded.opened as f64 / flooded.begun as f64

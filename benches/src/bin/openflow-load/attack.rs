@@ -6,6 +6,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use linerate_benches::say;
 use linerate_openflow::{Action, Message, NO_BUFFER, PacketOut, PortNumber, decode};
 
 use super::{Connection, Result, delete_all, new_flow, put, seconds};
@@ -42,7 +43,7 @@ pub fn attack(kind: &str, address: &str, time: Duration) -> Result<()> {
     }
     let Account { connections, refused, closed, sent_bytes, received_bytes } = account;
     let elapsed = seconds(began.elapsed());
-    println!(
+    say!(
         "attack {kind} {elapsed:.1} connections {connections} refused {refused} closed {closed} sent {sent_bytes} received {received_bytes}"
     );
     Ok(())

@@ -19,6 +19,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use linerate_benches::say;
 use linerate_openflow::{
     Action, Field, FlowCommand, FlowFilter, FlowFlags, FlowMod, Framer, GROUP_ANY, Hello, Instruction, Match, Message,
     MultipartReply, MultipartRequest, NO_BUFFER, Part, PortNumber, TABLE_ALL, VERSION, decode, encode,
@@ -96,7 +97,7 @@ fn flow_mods(address: &str, count: u64) -> Result<()> {
     if flows != count {
         return Err(format!("{count} flows were added, and {flows} are there"));
     }
-    println!("flow-mods {count} {:.4} dump {:.4} delete {:.4}", seconds(added), seconds(dumped), seconds(deleted));
+    say!("flow-mods {count} {:.4} dump {:.4} delete {:.4}", seconds(added), seconds(dumped), seconds(deleted));
     Ok(())
 }
 
@@ -116,7 +117,7 @@ fn add(address: &str, count: u64, own: bool) -> Result<()> {
     }
     put(&mut bytes, 11, &Message::BarrierRequest);
     let added = switch.timed(bytes, |xid, message| xid == 11 && *message == Message::BarrierReply)?;
-    println!("add {count} {:.4}", seconds(added));
+    say!("add {count} {:.4}", seconds(added));
     Ok(())
 }
 
@@ -189,7 +190,7 @@ fn packet_ins(address: &str, for_s: u64) -> Result<()> {
         switch.send(std::mem::take(&mut out))?;
     }
     let elapsed = seconds(began.elapsed());
-    println!("packet-ins {answered} {elapsed:.4} destinations {}", seen.len());
+    say!("packet-ins {answered} {elapsed:.4} destinations {}", seen.len());
     Ok(())
 }
 
@@ -202,7 +203,7 @@ fn echo(address: &str, count: u64) -> Result<()> {
         put(&mut request, number as u32, &Message::EchoRequest(Vec::new()));
         switch.timed(request, |xid, message| xid == number as u32 && matches!(message, Message::EchoReply(_)))?;
     }
-    println!("echo {count} {:.4}", seconds(began.elapsed()));
+    say!("echo {count} {:.4}", seconds(began.elapsed()));
     Ok(())
 }
 

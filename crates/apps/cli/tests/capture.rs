@@ -238,6 +238,25 @@ impl Drop for Killed {
     }
 }
 
+/// The kernel still hands over the block that it was filling, so the account closes.
+#[test]
+fn what_came_before_an_interface_was_deleted_is_written() {
+    let Some(wire) = Wire::new(1) else { return };
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("a.pcapng");
+    let options = format!("capture -i {INTERFACE} -w {} --json udp", path.display());
+    let running = Run::start_in(&wire.right, &options);
+    running.wait_for("ready", |text| text.contains("capturing on"));
+    Run::start_in(&wire.left, &format!("send packet:{INTERFACE} -q --count 50")).end().expect_code(0);
+    let delete = || std::process::Command::new("ip").args(["link", "delete", INTERFACE]).status();
+    assert!(wire.right.run(delete).expect("enter").expect("ip").success());
+    let ended = running.end();
+    ended.expect_code(1);
+    assert!(ended.stderr.contains("was deleted"), "{}", ended.stderr);
+    let account = &ends(&ended)[0]["account"];
+    assert_eq!((number(&account["offered"]), number(&account["written"])), (50, 50), "{account}");
+}
+
 #[test]
 fn what_cannot_be_captured_is_said() {
     let Some(wire) = Wire::new(1) else { return };

@@ -347,6 +347,74 @@ fn an_interface_that_was_deleted_and_made_again_has_its_port_again() {
     assert_eq!(switch.stop(), Some(0));
 }
 
+/// `--idle-exit` goes by ports that there are: one that waits for a deleted interface, perhaps for ever, is none.
+#[test]
+fn a_switch_whose_only_interface_was_deleted_is_unused() {
+    let namespace = match NetNs::anonymous() {
+        Ok(namespace) => namespace,
+        Err(error) => return eprintln!("skipped: no network namespace: {error}"),
+    };
+    let end = |name| VethEnd { name, namespace: &namespace };
+    if let Err(error) = veth::create(end("p0"), end("p1"), 1) {
+        return eprintln!("skipped: no veth pair: {error}");
+    }
+    for name in ["p0", "p1"] {
+        namespace.run(|| Netdev::open(name)?.set_up(true)).expect("enter").expect("up");
+    }
+    let place = Place::new();
+    let start = || place.switch("idle", "--port 1=packet:p0 --idle-exit 300ms");
+    let mut switch = namespace.run(start).expect("enter");
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(place.has_port("idle", "1"), "it ended with a port");
+    let delete = || Command::new("ip").args(["link", "delete", "p0"]).status();
+    assert!(namespace.run(delete).expect("enter").expect("ip").success());
+    assert_eq!(switch.ended(), Some(1), "a port was lost");
+}
+
+/// A smaller MTU costs the packets that are too long for it, and no longer than it lasts.
+#[test]
+fn packets_pass_again_when_the_mtu_has_grown_again() {
+    let namespace = match NetNs::anonymous() {
+        Ok(namespace) => namespace,
+        Err(error) => return eprintln!("skipped: no network namespace: {error}"),
+    };
+    let end = |name| VethEnd { name, namespace: &namespace };
+    for names in [["p0", "p1"], ["q0", "q1"]] {
+        if let Err(error) = veth::create(end(names[0]), end(names[1]), 1) {
+            return eprintln!("skipped: no veth pair: {error}");
+        }
+        for name in names {
+            namespace.run(|| Netdev::open(name)?.set_up(true)).expect("enter").expect("up");
+        }
+    }
+    let place = Place::new();
+    for backend in ["packet", "xdp"] {
+        let start = || place.switch("mtu", &format!("--port 1={backend}:p0 --port 2=packet:q0"));
+        let mut switch = namespace.run(start).expect("enter");
+        let port = || place.show("mtu", "ports")[0].clone();
+        let sent = || number(&port(), "/sent");
+        let send = || {
+            let send = || place.run("send packet:q1 --size 1400 --count 10 --rate 1kpps -q");
+            assert!(namespace.run(send).expect("enter").status.success());
+        };
+        let set_mtu = |mtu| namespace.run(|| Netdev::open("p0")?.set_mtu(mtu)).expect("enter").expect("an MTU");
+        send();
+        wait_until("they pass", || sent() >= 10);
+        set_mtu(1000);
+        let before = sent();
+        let too_long = || place.run("switch ctl --name mtu show drops").stdout;
+        while !String::from_utf8_lossy(&too_long()).contains("too-long") {
+            send();
+        }
+        set_mtu(1500);
+        wait_until("they pass again", || {
+            send();
+            sent() >= before + 10
+        });
+        assert_eq!(switch.stop(), Some(0));
+    }
+}
+
 /// A port whose interface is down keeps its device, says what is wrong, and goes on; the far side of a TAP device may be set down by whoever
 /// has it, as it is when it is moved.
 #[test]
@@ -374,6 +442,18 @@ fn a_port_that_is_down_stays_and_comes_back() {
         wait_until("it is told to be up", || state() == "up");
         assert_eq!(device.index().ok(), Some(index), "it is another device");
     }
+    // One that is deleted was made by the switch, and is made again; packets pass it as before.
+    let ip = |words: &[&str]| {
+        let run = || Command::new("ip").args(words).status();
+        assert!(namespace.run(run).expect("enter").expect("ip").success(), "{words:?}");
+    };
+    ip(&["link", "delete", "lr0"]);
+    wait_until("it is made again", || state() == "up" && device.index().is_ok_and(|now| now != index));
+    let received = || number(&place.show("down", "ports"), "/0/received");
+    let before = received();
+    let send = || place.run("send packet:lr0 --count 10 --rate 1kpps -q");
+    assert!(namespace.run(send).expect("enter").status.success());
+    wait_until("packets arrive", || received() >= before + 10);
     assert_eq!(switch.stop(), Some(0));
 }
 

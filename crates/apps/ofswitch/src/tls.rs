@@ -4,14 +4,14 @@
 //! name in a certificate is not compared with the host's, because controllers are mostly given by their addresses: whoever has a
 //! certificate of that authority may control the switch.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use linerate_pem::{PemError, private_key};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::verify_server_cert_signed_by_trust_anchor;
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
 use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, ServerConfig, SignatureScheme};
 
@@ -40,6 +40,12 @@ pub struct TlsConfigs {
 #[error("{0}")]
 pub struct TlsError(String);
 
+impl From<PemError> for TlsError {
+    fn from(error: PemError) -> TlsError {
+        TlsError(error.to_string())
+    }
+}
+
 impl TlsConfigs {
     /// Reads the files.
     ///
@@ -52,12 +58,11 @@ impl TlsConfigs {
             path.clone().ok_or_else(error)
         };
         let key_path = path(&files.private_key, "private-key")?;
-        let key =
-            PrivateKeyDer::from_pem_file(&key_path).map_err(|error| unreadable(&key_path, &error, "a private key"))?;
-        let certificates = certificates(&path(&files.certificate, "certificate")?)?;
+        let key = private_key(&key_path)?;
+        let certificates = linerate_pem::certificates(&path(&files.certificate, "certificate")?)?;
         let ca_path = path(&files.ca_cert, "ca-cert")?;
         let mut roots = RootCertStore::empty();
-        for root in self::certificates(&ca_path)? {
+        for root in linerate_pem::certificates(&ca_path)? {
             roots.add(root).map_err(|error| TlsError(format!("{}: {error}", ca_path.display())))?;
         }
         let (roots, provider) = (Arc::new(roots), Arc::new(ring::default_provider()));
@@ -82,19 +87,6 @@ impl TlsConfigs {
             .map_err(wrong)?;
         Ok(TlsConfigs { client: Arc::new(client), server: Arc::new(server) })
     }
-}
-
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let all = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    let all = all.map_err(|error| unreadable(path, &error, "certificates"))?;
-    if all.is_empty() {
-        return Err(TlsError(format!("{} holds no certificate in PEM", path.display())));
-    }
-    Ok(all)
-}
-
-fn unreadable(path: &Path, error: &impl std::fmt::Display, what: &str) -> TlsError {
-    TlsError(format!("{} cannot be read as {what} in PEM: {error}", path.display()))
 }
 
 /// Accepts every controller whose certificate was signed by an authority of the list, whatever its name.

@@ -63,6 +63,12 @@ impl Datapath for Switch {
         }
     }
 
+    fn takes_longer(&mut self, to: PortIndex, len_max: usize, _: &mut Context<'_>) {
+        if let Some(member) = self.way_out(to).and_then(|port| self.member_mut(port)) {
+            member.settings.frame_len_max = len_max;
+        }
+    }
+
     /// Drops the packets that wait.
     fn stuck(&mut self, to: PortIndex, context: &mut Context<'_>) {
         if let Some(port) = self.way_out(to) {

@@ -226,6 +226,10 @@ impl<C: Clock> Port for Impaired<C> {
         self.port.link()
     }
 
+    fn current_frame_len_max(&mut self) -> usize {
+        self.port.current_frame_len_max()
+    }
+
     fn stats(&mut self) -> Result<Stats, PortError> {
         let mut stats = self.port.stats()?;
         let name = &self.caps.name;

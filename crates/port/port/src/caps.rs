@@ -83,6 +83,8 @@ pub struct Caps {
     pub mac: Option<[u8; 6]>,
     /// What is at the far side.
     pub far_side: FarSide,
+    /// The interface at the far side was made by this port and ends with it: opening the port again makes it again.
+    pub makes_interface: bool,
     /// The ring that received packets wait in, where the port knows its size.
     pub rx_ring: Option<RxRing>,
     /// Packets are filtered by the filter that the port was opened with.

@@ -84,6 +84,12 @@ pub trait Datapath {
         let _ = (to, context);
     }
 
+    /// The port `to` takes packets of up to `len_max` bytes, more than [`Datapath::too_long`] said: its MTU has grown again. The worker asks
+    /// such ports ten times a second. A datapath that remembers what it was told by `too_long` forgets it.
+    fn takes_longer(&mut self, to: PortIndex, len_max: usize, context: &mut Context<'_>) {
+        let _ = (to, len_max, context);
+    }
+
     /// The link of `port` went down or came up again. The number and the settings of the port stay. While the interface of the port is
     /// down, nothing is received from it or transmitted to it, and [`Datapath::stuck`] is called as for any port that takes nothing. A
     /// port without a carrier or a peer is served as before; the datapath is told of it only if it [follows links](Datapath::follows_links).

@@ -321,6 +321,10 @@ impl Port for Monitor {
         self.port.link()
     }
 
+    fn current_frame_len_max(&mut self) -> usize {
+        self.port.current_frame_len_max()
+    }
+
     fn stats(&mut self) -> Result<Stats, PortError> {
         let stats = self.watcher_stats()?;
         *self.account.lock().unwrap_or_else(PoisonError::into_inner) = MonitorAccount { counts: self.counts, stats };

@@ -82,6 +82,12 @@ pub trait Port: Send {
         Ok(LinkState::Up)
     }
 
+    /// Returns the longest packet in bytes, without FCS and VLAN tag, that the port takes now: the MTU of its interface may have changed since it was
+    /// opened ([`Caps::frame_len_max`]). It may ask the kernel, so it is too slow for every batch.
+    fn current_frame_len_max(&mut self) -> usize {
+        self.caps().frame_len_max
+    }
+
     /// Returns the totals since the port was opened. It may read counters of the kernel, so it is too slow for every batch.
     fn stats(&mut self) -> Result<Stats, PortError>;
 

@@ -194,6 +194,10 @@ impl Port for Merged {
         Ok(LinkState::Down)
     }
 
+    fn current_frame_len_max(&mut self) -> usize {
+        self.ports.iter_mut().map(|port| port.current_frame_len_max()).min().unwrap_or(0)
+    }
+
     fn stats(&mut self) -> Result<Stats, PortError> {
         let mut all = Stats::default();
         for port in &mut self.ports {

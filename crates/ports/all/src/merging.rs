@@ -124,6 +124,10 @@ impl Port for Merging {
         self.xdp.link()
     }
 
+    fn current_frame_len_max(&mut self) -> usize {
+        self.xdp.current_frame_len_max()
+    }
+
     /// Each packet was taken by one of them, and is in its counters alone.
     fn stats(&mut self) -> Result<Stats, PortError> {
         let mut stats = self.xdp.stats()?;

@@ -11,6 +11,7 @@ use linerate_sys::poll::{PollFor, poll};
 use crate::device::Device;
 use crate::open::{NOTHING, failed, no_socket, share_by};
 use crate::options::Options;
+use crate::receive::TIMER_TICK_NS;
 use crate::ring::{BlockRing, PacketInRing, corrupt};
 use crate::sys::Socket;
 
@@ -62,6 +63,8 @@ pub struct RingCapture {
     socket: Socket,
     device: Device,
     counters: RingCounters,
+    /// The interface was down or gone, and what was in the ring then was handed over.
+    drained: bool,
 }
 
 /// A packet in the ring.
@@ -176,7 +179,7 @@ impl RingCapture {
         }
         let mut ring = BlockRing::new(mapping, shape);
         ring.pause_ns_max = PAUSE_NS_MAX;
-        Ok(RingCapture { ring, socket, device, counters: RingCounters::default() })
+        Ok(RingCapture { ring, socket, device, counters: RingCounters::default(), drained: false })
     }
 
     /// Shows the packets that wait, at most `packets_max`, and gives their blocks back; how many there were. No system call.
@@ -192,10 +195,17 @@ impl RingCapture {
     /// Sleeps until a block is handed over, at most this long; true when there is one.
     ///
     /// # Errors
-    /// The interface is down or gone.
+    /// The interface is down or gone, and all that it brought before was walked.
     pub fn wait(&mut self, timeout_ns: u64) -> Result<bool, PortError> {
         if self.ring.ready() {
             return Ok(true);
+        }
+        if self.drained {
+            // The socket tells it only once.
+            if let Some(trouble) = self.device.trouble(self.device.name()) {
+                return Err(trouble);
+            }
+            self.drained = false;
         }
         let pause_ns = self.ring.take_pause_ns().min(timeout_ns);
         if pause_ns > 0 {
@@ -210,7 +220,10 @@ impl RingCapture {
             let pending =
                 self.socket.take_error().map_err(|source| self.io_error("reading the socket's error", source))?;
             if let Some(trouble) = self.device.trouble(self.device.name()) {
-                return Err(trouble);
+                // The block that the kernel was filling comes yet.
+                clock::sleep_until_ns(clock::now_ns() + 2 * self.ring.retire_ns + TIMER_TICK_NS);
+                self.drained = true;
+                return if self.ring.ready() { Ok(true) } else { Err(trouble) };
             }
             if let Some(source) = pending {
                 return Err(self.io_error("AF_PACKET socket", source));

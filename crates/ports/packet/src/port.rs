@@ -296,6 +296,12 @@ impl Port for PacketPort {
         }
     }
 
+    fn current_frame_len_max(&mut self) -> usize {
+        // An interface that cannot be asked takes what it took before.
+        let _ = self.device.reread_mtu();
+        self.device.frame_len_max
+    }
+
     fn stats(&mut self) -> Result<Stats, PortError> {
         self.collect_losses();
         let mut stats = self.stats.clone();

@@ -14,7 +14,7 @@ use crate::sys::Socket;
 /// So many empty `receive` calls pass between two looks at the interface, for callers that spin and never `wait`.
 const EMPTY_CALLS_MAX: u32 = 4096;
 /// Kernels before 6.18 hand blocks over at ticks of their timer, up to 10 ms apart.
-const TIMER_TICK_NS: u64 = 10_000_000;
+pub(crate) const TIMER_TICK_NS: u64 = 10_000_000;
 
 /// A socket that receives, its ring, and the packet that is being handed out in parts.
 pub(crate) struct Receiver {

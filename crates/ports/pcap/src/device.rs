@@ -37,11 +37,16 @@ impl Device {
         self.netdev.mac().ok()
     }
 
-    /// An error for a packet that is longer than the interface takes, by its MTU of now.
-    pub(crate) fn check_len(&mut self, port: &str, packet: &[u8], len: usize) -> Result<(), PortError> {
+    /// Asks for the MTU, which may have changed.
+    pub(crate) fn reread_mtu(&mut self) {
         if let Ok(mtu) = self.netdev.mtu() {
             self.frame_len_max = mtu as usize + ETHERNET_BYTES;
         }
+    }
+
+    /// An error for a packet that is longer than the interface takes, by its MTU of now.
+    pub(crate) fn check_len(&mut self, port: &str, packet: &[u8], len: usize) -> Result<(), PortError> {
+        self.reread_mtu();
         let tagged = packet.get(12..14).is_some_and(|ethertype| ethertype == [0x81, 0x00]);
         let max = self.frame_len_max + if tagged { VLAN_BYTES } else { 0 };
         if len <= max {

@@ -246,6 +246,11 @@ impl Port for PcapPort {
         }
     }
 
+    fn current_frame_len_max(&mut self) -> usize {
+        self.device.reread_mtu();
+        self.device.frame_len_max
+    }
+
     fn stats(&mut self) -> Result<Stats, PortError> {
         // Of an interface that is gone the last counts stand.
         if let Ok((buffer_full, interface_dropped)) = self.handle.drops() {

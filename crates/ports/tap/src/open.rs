@@ -56,6 +56,7 @@ pub fn open(mut spec: PortSpec, pool: &Pool) -> Result<Opened<TapPort>, OpenErro
         detail: format!("TAP device {name}, {made}, MTU {mtu}, {left}"),
         mac: netdev.mac().ok(),
         async_tx: true,
+        makes_interface: !existed,
         ..Caps::default()
     };
     let device = Device::open(name).map_err(failed)?;

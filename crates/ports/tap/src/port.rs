@@ -190,12 +190,16 @@ impl TapPort {
         Ok(segments)
     }
 
-    #[cold]
-    fn check_len(&mut self, batch: &Batch, slots: usize, len: usize) -> Result<(), PortError> {
-        // The MTU may have changed.
+    /// Asks for the MTU, which may have changed.
+    fn reread_mtu(&mut self) {
         if let Ok(mtu) = self.device.mtu(&self.file) {
             self.frame_len_max = mtu as usize + ETHERNET_BYTES;
         }
+    }
+
+    #[cold]
+    fn check_len(&mut self, batch: &Batch, slots: usize, len: usize) -> Result<(), PortError> {
+        self.reread_mtu();
         let tagged = batch.packet(0).get(12..14).is_some_and(|ethertype| ethertype == [0x81, 0x00]);
         let max = self.frame_len_max + if tagged { VLAN_BYTES } else { 0 };
         if len <= max && slots <= SLOTS_MAX {
@@ -320,6 +324,11 @@ impl Port for TapPort {
             Err(PortError::Down { .. }) => Ok(LinkState::Down),
             Err(error) => Err(error),
         }
+    }
+
+    fn current_frame_len_max(&mut self) -> usize {
+        self.reread_mtu();
+        self.frame_len_max
     }
 
     fn stats(&mut self) -> Result<Stats, PortError> {

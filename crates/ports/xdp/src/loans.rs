@@ -1,7 +1,7 @@
 //! The frames that the kernel has, and for what. An address that the kernel names becomes a slot only if its frame was loaned for that
 //! purpose, so a wrong or repeated address can never make a second owner of a frame.
 
-use linerate_mem::{Batch, OwnershipTable, Pool, SlotFields};
+use linerate_mem::{Batch, OwnershipTable, Pool, Region, SlotFields};
 
 use crate::abi::{self, Descriptor};
 use crate::fault::Corrupt;
@@ -42,6 +42,11 @@ impl Loans {
     /// Bytes of a frame.
     pub(crate) fn frame_bytes(&self) -> u64 {
         self.pool.region().frame_size() as u64
+    }
+
+    /// Where its frames are.
+    pub(crate) fn region(&self) -> &Region {
+        self.pool.region()
     }
 
     /// True when the batch's packets are in the frames of this pool.

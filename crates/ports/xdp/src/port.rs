@@ -97,7 +97,7 @@ impl Port for XdpPort {
         complete_checksums(batch);
         self.mtu_calls += 1;
         if self.mtu_calls >= CALLS_PER_MTU {
-            self.reread_mtu(batch);
+            self.reread_mtu();
         }
         let mut packets = 0;
         loop {
@@ -106,7 +106,7 @@ impl Port for XdpPort {
                     self.recovered();
                     return Ok(packets + count);
                 }
-                Ok((count, Some(Refusal::Long { .. }))) if self.reread_mtu(batch) => packets += count,
+                Ok((count, Some(Refusal::Long { .. }))) if self.reread_mtu() => packets += count,
                 Ok((_, Some(refusal))) => return Err(self.refused(refusal)),
                 Err(fault) => return Err(self.broken(fault)),
             }
@@ -176,6 +176,11 @@ impl Port for XdpPort {
         }
     }
 
+    fn current_frame_len_max(&mut self) -> usize {
+        self.reread_mtu();
+        self.caps.frame_len_max
+    }
+
     fn stats(&mut self) -> Result<Stats, PortError> {
         let mut stats = Stats::default();
         let lost = match self.state {
@@ -236,10 +241,10 @@ impl XdpPort {
 
     /// Looks whether the MTU has changed, and returns true if so.
     #[cold]
-    fn reread_mtu(&mut self, batch: &Batch) -> bool {
+    fn reread_mtu(&mut self) -> bool {
         self.mtu_calls = 0;
         let (Ok(mtu), Some(side)) = (self.device.mtu(), &mut self.queue.transmit) else { return false };
-        let frame_len_max = Limits::frame_len_max(mtu as usize, side.limits.frags_max, batch.region());
+        let frame_len_max = Limits::frame_len_max(mtu as usize, side.limits.frags_max, self.queue.loans.region());
         side.limits.frame_len_max = frame_len_max;
         std::mem::replace(&mut self.caps.frame_len_max, frame_len_max) != frame_len_max
     }

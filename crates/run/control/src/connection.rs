@@ -5,6 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::protocol::{ControlError, read_reply, request_line};
@@ -48,6 +49,14 @@ impl Connection {
     /// # Errors
     /// The instance refused the request, or the connection was lost.
     pub fn ask(&mut self, request: &impl Serialize) -> Result<Value, ControlError> {
+        self.ask_for(request)
+    }
+
+    /// As [`Connection::ask`], with an answer that is read as a document of this type.
+    ///
+    /// # Errors
+    /// As with [`Connection::ask`], and that the answer is not such a document.
+    pub fn ask_for<T: DeserializeOwned>(&mut self, request: &impl Serialize) -> Result<T, ControlError> {
         self.stream.get_mut().write_all(request_line(request).as_bytes()).map_err(lost)?;
         let mut line = Vec::new();
         (&mut self.stream).take(REPLY_LEN_MAX).read_until(b'\n', &mut line).map_err(lost)?;

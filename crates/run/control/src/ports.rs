@@ -193,7 +193,7 @@ impl<D: 'static> View<D> {
     }
 }
 
-/// True if the port uses an interface that somebody else makes; a device that the port itself made is not made again when it was deleted.
+/// True if the port uses an interface that somebody else makes, and may make again.
 fn stands_on_interface(spec: &str) -> bool {
     let spec = linerate_ports::parse(spec);
     spec.is_ok_and(|spec| spec.backend.is_none() || linerate_ports::access(&spec).is_some())
@@ -506,7 +506,10 @@ impl<S: Service> PortManager<S> {
                 // The next peer may be sound, and an interface may be made again.
                 let comes_back = match taken.caps().far_side {
                     FarSide::Peer => true,
-                    FarSide::Interface => S::REOPENS_INTERFACES && stands_on_interface(&record.config.spec),
+                    FarSide::Interface => {
+                        let made_again = taken.caps().makes_interface || stands_on_interface(&record.config.spec);
+                        S::REOPENS_INTERFACES && made_again
+                    }
                     _ => false,
                 };
                 let again = comes_back && !was_leaving;
@@ -534,11 +537,9 @@ impl<S: Service> PortManager<S> {
         }
     }
 
-    /// True if there is no port, and none is to come back or about to go.
+    /// True if there is no port, and none is about to go. One that is out, until its interface or its peer comes back, is none.
     pub(crate) fn is_unused(&self) -> bool {
-        self.reopener.waiting.is_empty()
-            && self.leaving.is_empty()
-            && self.views().all(|view| view.table.names().is_empty())
+        self.leaving.is_empty() && self.views().all(|view| view.table.names().is_empty())
     }
 }
 

@@ -6,8 +6,8 @@
 //! ```
 //! `v` is the version, 1; `id` is anything the client wants to see again, and may be left out. Unknown words are errors.
 
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use crate::value::Settings;
@@ -159,18 +159,41 @@ pub fn reply_line(id: Option<Value>, reply: Result<Value, ControlError>) -> Stri
     format!("{}\n", Value::Object(object))
 }
 
-/// Reads the line of a reply.
+/// Reads the line of a reply, its document straight from the text.
 ///
 /// # Errors
-/// The error in the reply, or that the line is not a reply.
-pub fn read_reply(line: &[u8]) -> Result<Value, ControlError> {
-    let strange =
-        || ControlError::new("the other side sent something that is not a reply", "is it of another version?");
-    let mut object: Map<String, Value> = serde_json::from_slice(line).map_err(|_| strange())?;
-    if let Some(error) = object.remove("error") {
-        return Err(serde_json::from_value(error).unwrap_or_else(|_| strange()));
+/// The error in the reply, or that the line is not a reply, or its document not a `T`.
+pub fn read_reply<T: DeserializeOwned>(line: &[u8]) -> Result<T, ControlError> {
+    const HINT: &str = "is it of another version?";
+    let strange = || ControlError::new("the other side sent something that is not a reply", HINT);
+    match serde_json::from_slice(line) {
+        Ok(Reply { error: Some(error), .. }) => Err(error),
+        Ok(Reply { ok: Some(document), .. }) => Ok(document),
+        Ok(Reply { ok: None, error: None }) => Err(strange()),
+        Err(error) if error.is_data() && serde_json::from_slice::<Reply<IgnoredAny>>(line).is_ok() => {
+            Err(ControlError::new(format!("the program answered something strange: {error}"), HINT))
+        }
+        Err(_) => Err(strange()),
     }
-    object.remove("ok").ok_or_else(strange)
+}
+
+/// A reply has one of the two.
+#[derive(Deserialize)]
+#[serde(bound = "T: DeserializeOwned")]
+struct Reply<T> {
+    #[serde(default = "absent", deserialize_with = "present")]
+    ok: Option<T>,
+    #[serde(default)]
+    error: Option<ControlError>,
+}
+
+fn absent<T>() -> Option<T> {
+    None
+}
+
+/// Also a document that is `null`.
+fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
 }
 
 #[cfg(test)]
@@ -221,12 +244,12 @@ mod tests {
         ] {
             let error = read(line).unwrap_err();
             let reply = reply_line(read_request(line.as_bytes()).id, Err(error.clone()));
-            assert_eq!(read_reply(reply.as_bytes()), Err(error), "{line}");
+            assert_eq!(read_reply::<Value>(reply.as_bytes()), Err(error), "{line}");
         }
         let envelope = read_request(br#"{"v":1,"id":{"a":[1]},"command":"stop"}"#);
         assert_eq!(envelope.request.and_then(read_command), Ok(Command::Stop {}));
         assert!(reply_line(envelope.id, Ok(Value::Null)).contains(r#""id":{"a":[1]}"#));
-        assert!(read_reply(b"x").is_err() && read_reply(b"{}").is_err());
+        assert!(read_reply::<Value>(b"x").is_err() && read_reply::<Value>(b"{}").is_err());
     }
 
     #[test]
@@ -234,9 +257,20 @@ mod tests {
         let error = ControlError::new("port a is in use", "").of_kind(ErrorKind::InUse);
         let line = reply_line(None, Err(error.clone()));
         assert!(line.contains(r#""kind":"in-use""#), "{line}");
-        assert_eq!(read_reply(line.as_bytes()), Err(error));
-        let later = read_reply(br#"{"v":1,"error":{"cause":"x","hint":"","kind":"too-late"}}"#).unwrap_err();
+        assert_eq!(read_reply::<Value>(line.as_bytes()), Err(error));
+        let later = read_reply::<Value>(br#"{"v":1,"error":{"cause":"x","hint":"","kind":"too-late"}}"#).unwrap_err();
         assert_eq!(later.kind, Some(ErrorKind::Other));
         assert!(!reply_line(None, Err(ControlError::new("x", ""))).contains("kind"));
+    }
+
+    #[test]
+    fn a_document_is_read_as_what_was_asked_for() {
+        let line = reply_line(Some(7.into()), Ok(serde_json::json!([1, 2])));
+        assert_eq!(read_reply(line.as_bytes()), Ok(vec![1u32, 2]));
+        let strange = read_reply::<Vec<String>>(line.as_bytes()).unwrap_err();
+        assert!(strange.cause.contains("something strange"), "{strange}");
+        assert_eq!(read_reply::<Value>(reply_line(None, Ok(Value::Null)).as_bytes()), Ok(Value::Null));
+        let refused = ControlError::new("x", "");
+        assert_eq!(read_reply::<Vec<u32>>(reply_line(None, Err(refused.clone())).as_bytes()), Err(refused));
     }
 }

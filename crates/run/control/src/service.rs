@@ -56,8 +56,8 @@ pub trait Service: Sized + Send + 'static {
     /// [`crate::open_options`]: its ports are opened for that.
     const MERGES_SEGMENTS: bool = false;
 
-    /// True if a port whose interface was deleted is opened again as soon as an interface of that name is there, as those of containers that start
-    /// again. Without it, the port is removed.
+    /// True if a port whose interface was deleted is opened again: as soon as an interface of that name is there, as those of containers that start
+    /// again, or at once if the port itself makes the interface. Without it, the port is removed.
     const REOPENS_INTERFACES: bool = true;
 
     /// Adds one end of a ring between two workers. The number is the lowest that is free. Only datapaths of several workers need it.

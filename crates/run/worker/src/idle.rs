@@ -1,12 +1,17 @@
-//! How a worker waits: it spins as long as packets may follow at once, naps for a moment, then sleeps until a port wakes it.
+//! How a worker waits: it spins as long as packets may follow at once, naps for a moment where it would be woken often, then sleeps until a port wakes it.
 
 use linerate_port::Port;
 
 /// Time after the last packet in which the next one is looked for without a pause.
 const SPIN_NS: u64 = 50_000;
-/// Time after the last packet in which the worker only naps, because waking it would cost a busy sender a system call a packet.
+/// Time after the last packet in which a worker that is woken often only naps, because waking it would cost a busy sender a system call a packet.
 const NAPPING_NS: u64 = 2_000_000;
-const NAP_NS: u64 = 20_000;
+pub(crate) const NAP_NS: u64 = 20_000;
+/// Packets after a gap, in this and the last [`NAPPING_NS`], from which on a worker is woken often: some three a millisecond. Naps through a gap
+/// of 300 us cost about what a wake-up does; with longer gaps the worker dozes, which is a sleep that a port may end.
+const OFTEN: u32 = 8;
+/// A packet after a longer silence stands alone: the worker naps after it, which costs nothing to speak of, and the next one finds its code in the caches.
+const ALONE_NS: u64 = 20_000_000;
 /// Nap while some port has no descriptor to sleep on: with the wake-up, its first packet waits less than 100 us.
 const BLIND_NAP_NS: u64 = 60_000;
 /// Sleeps while packets wait for a port that takes none, at first and later: it does not say when it has room again.
@@ -25,7 +30,7 @@ const FALSE_ALARM_NAP_NS: u64 = 5_000_000;
 /// What a worker does in the first moment after a packet. Later it naps and sleeps in any case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Eagerness {
-    /// It spins for 50 us: the next packet is met within a microsecond.
+    /// It spins for 50 us, as long as a wake-up takes: the next packet is met within a microsecond.
     #[default]
     Spins,
     /// It gives its core to other threads in every turn: the far side is a thread of this process, which may need this core.
@@ -69,6 +74,8 @@ pub(crate) enum Pause {
     Yield,
     /// Sleep this long, whatever comes.
     Nap(u64),
+    /// As [`Pause::Sleep`], for at most so long, because a packet may come soon; where that does not go, [`NAP_NS`] of a nap.
+    Doze(u64),
     /// Arm the wakeups of the ports, look once more, and sleep on their descriptors.
     Sleep,
 }
@@ -93,6 +100,11 @@ pub(crate) struct Idle {
     /// Packets since the last pause.
     packets: usize,
     false_alarms: u32,
+    /// Movements after a gap longer than [`SPIN_NS`]: since `gaps_since_ns`, and in the [`NAPPING_NS`] before.
+    gaps: [u32; 2],
+    gaps_since_ns: u64,
+    /// The last such gap.
+    gap_ns: u64,
     /// Longest sleep now, and at last.
     sleep_ns: u64,
     sleep_max_ns: u64,
@@ -100,16 +112,46 @@ pub(crate) struct Idle {
 
 impl Idle {
     pub(crate) fn new(eagerness: Eagerness, sleep_max_ns: u64, now_ns: u64) -> Idle {
-        Idle { eagerness, moved_ns: now_ns, packets: 0, false_alarms: 0, sleep_ns: SLEEP_NS, sleep_max_ns }
+        Idle {
+            eagerness,
+            moved_ns: now_ns,
+            packets: 0,
+            false_alarms: 0,
+            gaps: [0; 2],
+            gaps_since_ns: now_ns,
+            gap_ns: u64::MAX,
+            sleep_ns: SLEEP_NS,
+            sleep_max_ns,
+        }
     }
 
     /// A round moved something.
     #[inline]
     pub(crate) fn moved(&mut self, now_ns: u64, packets: usize) {
+        if now_ns.saturating_sub(self.moved_ns) > SPIN_NS {
+            self.note_gap(now_ns);
+        }
         self.moved_ns = now_ns;
         self.packets += packets;
         self.false_alarms = 0;
         self.sleep_ns = SLEEP_NS;
+    }
+
+    #[cold]
+    fn note_gap(&mut self, now_ns: u64) {
+        self.is_woken_often(now_ns);
+        self.gaps[0] += 1;
+        self.gap_ns = now_ns.saturating_sub(self.moved_ns);
+    }
+
+    /// Whether so many packets came after a gap lately that a nap costs less than being woken.
+    fn is_woken_often(&mut self, now_ns: u64) -> bool {
+        let since_ns = now_ns.saturating_sub(self.gaps_since_ns);
+        if since_ns >= NAPPING_NS {
+            let before = if since_ns < 2 * NAPPING_NS { self.gaps[0] } else { 0 };
+            (self.gaps, self.gaps_since_ns) = ([0, before], now_ns);
+        }
+        self.gaps[0] + self.gaps[1] >= OFTEN
     }
 
     /// A round moved nothing.
@@ -124,7 +166,9 @@ impl Idle {
         } else if quiet_ns < SPIN_NS {
             if self.eagerness == Eagerness::Yields { Pause::Yield } else { Pause::Spin }
         } else if quiet_ns < NAPPING_NS {
-            Pause::Nap(NAP_NS)
+            let trusts = self.eagerness == Eagerness::Spins && self.false_alarms < FALSE_ALARMS_MAX;
+            let dozes = trusts && self.gap_ns < ALONE_NS;
+            if dozes && !self.is_woken_often(now_ns) { Pause::Doze(NAPPING_NS - quiet_ns) } else { Pause::Nap(NAP_NS) }
         } else if self.false_alarms >= FALSE_ALARMS_MAX {
             Pause::Nap(FALSE_ALARM_NAP_NS)
         } else {
@@ -167,7 +211,7 @@ mod tests {
     fn the_longer_nothing_comes_the_longer_the_pause() {
         let mut idle = Idle::new(Eagerness::Spins, 1_000_000_000, 1_000);
         assert_eq!(idle.pause(2_000), Pause::Spin);
-        assert_eq!(idle.pause(200_000), Pause::Nap(NAP_NS));
+        assert_eq!(idle.pause(201_000), Pause::Nap(NAP_NS));
         assert_eq!(idle.pause(5_000_000), Pause::Sleep);
         let sleeps_ns = [(true, Stuck::Lately), (false, Stuck::Lately), (false, Stuck::Long), (false, Stuck::Not)]
             .map(|(blind, stuck)| idle.sleep_ns(blind, stuck, true));
@@ -180,6 +224,23 @@ mod tests {
         assert_eq!(idle.sleep_ns(false, Stuck::Not, false), SLEEP_NS);
         idle.moved(6_000_000, 1);
         assert_eq!(idle.sleep_ns(false, Stuck::Not, true), SLEEP_NS);
+    }
+
+    #[test]
+    fn a_worker_naps_where_it_would_be_woken_often_and_dozes_elsewhere() {
+        // What follows packets with this gap, after 20 of them.
+        let pause = |gap_ns: u64, alarms: u32| {
+            let mut idle = Idle::new(Eagerness::Spins, SLEEP_NS, 0);
+            let last_ns =
+                (1..=20).map(|packet| packet * gap_ns).inspect(|now_ns| idle.moved(*now_ns, 1)).last().unwrap();
+            (0..alarms).for_each(|_| idle.woken(true));
+            idle.pause(last_ns + 100_000)
+        };
+        assert_eq!([60_000, 150_000, 250_000].map(|gap_ns| pause(gap_ns, 0)), [Pause::Nap(NAP_NS); 3]);
+        let dozes = Pause::Doze(NAPPING_NS - 100_000);
+        assert_eq!([1_000_000, 2_000_000, 10_000_000].map(|gap_ns| pause(gap_ns, 0)), [dozes; 3]);
+        assert_eq!([1_000, 100_000_000].map(|gap_ns| pause(gap_ns, 0)), [Pause::Nap(NAP_NS); 2], "they stand alone");
+        assert_eq!(pause(1_000_000, FALSE_ALARMS_MAX), Pause::Nap(NAP_NS), "descriptors are not trusted");
     }
 
     #[test]

@@ -9,6 +9,8 @@ use crate::worker::Served;
 const CHECK_NS: u64 = 10_000_000;
 /// Ports that are asked at a time, some microseconds each; of more, others are asked each time.
 const CHECKED_MAX: usize = 64;
+/// How often a port that took a packet for too long is asked whether it takes longer ones again.
+const LEN_MAX_NS: u64 = 100_000_000;
 
 impl<D> Served<D> {
     /// Whether the link of a port is up, as the datapath knows it; `None` if there is no such port.
@@ -18,10 +20,15 @@ impl<D> Served<D> {
 }
 
 impl Served<dyn Datapath + '_> {
-    /// Asks ports whose interface is not down for their links.
+    /// Asks ports that took a packet for too long for their MTU, and if the datapath follows links, ports whose interface is not down for theirs.
     #[cold]
     pub(crate) fn check_links(&mut self, now_ns: u64) {
-        self.links_due_ns = now_ns + CHECK_NS;
+        let is_limited = self.check_len_max(now_ns);
+        let asked_again_ns = if is_limited { now_ns + LEN_MAX_NS } else { u64::MAX };
+        self.links_due_ns = if self.follows_links { now_ns + CHECK_NS } else { asked_again_ns };
+        if !self.follows_links {
+            return;
+        }
         let (ports, first) = (self.ports.0.len(), self.links_next);
         self.links_next = (first + CHECKED_MAX) % ports.max(1);
         for place in (first..first + ports.min(CHECKED_MAX)).map(|place| place % ports) {
@@ -38,6 +45,32 @@ impl Served<dyn Datapath + '_> {
         }
     }
 
+    /// A port took a packet for too long, and the datapath knows: it is asked again.
+    pub(crate) fn ask_again_for_len_max(&mut self, index: PortIndex, len_max: usize, now_ns: u64) {
+        if let Some(attached) = self.ports.get_mut(index) {
+            attached.len_max_told = Some(len_max);
+            self.links_due_ns = self.links_due_ns.min(now_ns + LEN_MAX_NS);
+        }
+    }
+
+    /// Tells the datapath of ports that take longer packets again. Returns true if others are still to be asked.
+    fn check_len_max(&mut self, now_ns: u64) -> bool {
+        let mut is_limited = false;
+        for place in 0..self.ports.0.len() {
+            let index = PortIndex(place as u16);
+            let Some(attached) = self.ports.get_mut(index).filter(|attached| attached.usable) else { continue };
+            let Some(told) = attached.len_max_told else { continue };
+            let len_max = attached.port.current_frame_len_max();
+            if len_max > told {
+                attached.len_max_told = None;
+                self.tell_datapath(index, now_ns, |datapath, context| datapath.takes_longer(index, len_max, context));
+            } else {
+                is_limited = true;
+            }
+        }
+        is_limited
+    }
+
     /// The interface of a port is down.
     #[cold]
     pub(crate) fn interface_down(&mut self, index: PortIndex, error: PortError, now_ns: u64) {
@@ -49,7 +82,7 @@ impl Served<dyn Datapath + '_> {
     /// The interface of a port works again. Its carrier may come later.
     #[cold]
     pub(crate) fn interface_up(&mut self, index: PortIndex, now_ns: u64) {
-        let follows = self.links_due_ns < u64::MAX;
+        let follows = self.follows_links;
         let Some(attached) = self.set_usable(index, true) else { return };
         // An error shows when the port is served.
         let up = !follows || attached.port.link().is_ok_and(|link| link == LinkState::Up);

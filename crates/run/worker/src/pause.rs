@@ -6,7 +6,7 @@ use linerate_port::{Datapath, PortIndex};
 use linerate_sys::clock;
 use linerate_sys::poll::PollSet;
 
-use crate::idle::{Eagerness, Idle, Pause, Stuck};
+use crate::idle::{Eagerness, Idle, NAP_NS, Pause, Stuck};
 use crate::worker::{Round, Served};
 use crate::{Control, End, Worker};
 
@@ -100,12 +100,20 @@ impl<D: Datapath> Served<D> {
                 self.erased().nap(now_ns, nap_ns);
                 idle.napped();
             }
-            Pause::Sleep => self.sleep(now_ns, idle, bed),
+            Pause::Doze(doze_ns) => {
+                // A port that takes no packets does not say when it has room again.
+                if self.erased().stuck_ports(now_ns) == Stuck::Not {
+                    self.sleep(now_ns, Some(doze_ns), idle, bed);
+                } else {
+                    self.erased().nap(now_ns, NAP_NS);
+                }
+            }
+            Pause::Sleep => self.sleep(now_ns, None, idle, bed),
         }
     }
 
-    /// Sleeps until a port or another thread wakes the worker, or it is time for something.
-    fn sleep(&mut self, now_ns: u64, idle: &mut Idle, bed: &mut Bed) {
+    /// Sleeps until a port or another thread wakes the worker, or it is time for something, for at most `doze_ns` where that is given.
+    fn sleep(&mut self, now_ns: u64, doze_ns: Option<u64>, idle: &mut Idle, bed: &mut Bed) {
         let served = self.erased();
         served.tidy(now_ns);
         let blind = served.arm_wakeups(bed);
@@ -121,7 +129,7 @@ impl<D: Datapath> Served<D> {
         if self.is_over() {
             return;
         }
-        if self.erased().lie(now_ns, idle, bed, blind) && !self.polls() {
+        if self.erased().lie(now_ns, doze_ns, idle, bed, blind) && !self.polls() {
             self.serve_woken(idle, bed);
         }
         if bed.set.result(0).readable {
@@ -158,13 +166,22 @@ impl Served<dyn Datapath + '_> {
     }
 
     /// The sleep itself. Returns true if a port ended it.
-    fn lie(&mut self, now_ns: u64, idle: &mut Idle, bed: &mut Bed, blind: bool) -> bool {
+    fn lie(&mut self, now_ns: u64, doze_ns: Option<u64>, idle: &mut Idle, bed: &mut Bed, blind: bool) -> bool {
         self.turns.sleeps += 1;
         let left_ns = self.next_deadline_ns(now_ns).saturating_sub(now_ns);
-        let (stuck, settled) = (self.stuck_ports(now_ns), self.ports.are_settled());
-        let sleep_ns = idle.sleep_ns(blind, stuck, settled).min(left_ns);
-        // Whoever does not sleep at once wakes up rarely.
-        let rarely = matches!(self.config.eagerness, Eagerness::Spins | Eagerness::Yields) && sleep_ns >= LONG_NS;
+        let sleep_ns = match doze_ns {
+            Some(_) if blind => NAP_NS,
+            Some(doze_ns) => doze_ns,
+            None => {
+                let (stuck, settled) = (self.stuck_ports(now_ns), self.ports.are_settled());
+                idle.sleep_ns(blind, stuck, settled)
+            }
+        };
+        let sleep_ns = sleep_ns.min(left_ns);
+        // Whoever sleeps only after a while wakes up rarely.
+        let rarely = doze_ns.is_none()
+            && matches!(self.config.eagerness, Eagerness::Spins | Eagerness::Yields)
+            && sleep_ns >= LONG_NS;
         let woken = if rarely { bed.set.wait_long(sleep_ns) } else { bed.set.wait(sleep_ns) };
         let woken = woken.unwrap_or_else(|_| {
             // A descriptor that cannot be slept on is no reason to spin.

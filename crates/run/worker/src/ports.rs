@@ -134,6 +134,8 @@ pub(crate) struct Attached {
     pub(crate) held: Batch,
     /// Since when packets wait that it does not take; 0 if there are none.
     pub(crate) stuck_since_ns: u64,
+    /// What the datapath was last told of its longest packet, because one was longer.
+    pub(crate) len_max_told: Option<usize>,
     /// When the datapath was told so, or `stuck_since_ns`.
     pub(crate) stuck_told_ns: u64,
     /// It took packets since the last `flush` that left nothing.
@@ -164,6 +166,7 @@ impl Attached {
             ending: Ending::No,
             held,
             stuck_since_ns: 0,
+            len_max_told: None,
             stuck_told_ns: 0,
             unflushed: false,
             checked_ns: 0,

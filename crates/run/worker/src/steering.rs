@@ -299,6 +299,12 @@ impl<D: Datapath> Datapath for Steered<D> {
         }
     }
 
+    fn takes_longer(&mut self, to: PortIndex, len_max: usize, context: &mut Context<'_>) {
+        if self.kind(to) != Kind::To {
+            self.datapath.takes_longer(to, len_max, context);
+        }
+    }
+
     fn stuck(&mut self, to: PortIndex, context: &mut Context<'_>) {
         // Packets for a worker that has not had its core for a second wait for it.
         if self.kind(to) != Kind::To {

@@ -112,8 +112,11 @@ pub struct Served<D: ?Sized> {
     pub(crate) on_event: Box<dyn FnMut(Event) + Send>,
     pub(crate) notifier: Notifier,
     pub(crate) wakeup: Wakeup,
-    /// When the ports are asked for their links next; `u64::MAX` if the datapath does not follow them.
+    /// When ports are asked for their links next, if the datapath follows them, or for their MTU, if one took a packet for too long; `u64::MAX`
+    /// otherwise.
     pub(crate) links_due_ns: u64,
+    /// The datapath follows links.
+    pub(crate) follows_links: bool,
     /// The port that is asked first then.
     pub(crate) links_next: usize,
     /// What broke a port and ends the run.
@@ -144,7 +147,8 @@ impl<D: Datapath> Worker<D> {
         let (notifier, wakeup) = notifier()?;
         let (sender, jobs) = sync_channel(JOBS_MAX);
         let handle = Handle::new(sender, notifier.clone());
-        let links_due_ns = if datapath.follows_links() { 0 } else { u64::MAX };
+        let follows_links = datapath.follows_links();
+        let links_due_ns = if follows_links { 0 } else { u64::MAX };
         let mut served = Served {
             turns: Turns::default(),
             config,
@@ -156,6 +160,7 @@ impl<D: Datapath> Worker<D> {
             notifier,
             wakeup,
             links_due_ns,
+            follows_links,
             links_next: 0,
             error: None,
             exhausted: false,
@@ -389,6 +394,7 @@ impl Served<dyn Datapath + '_> {
         match error {
             PortError::FrameTooLong { max, .. } => {
                 self.tell_datapath(index, now_ns, |datapath, context| datapath.too_long(index, max, context));
+                self.ask_again_for_len_max(index, max, now_ns);
                 // The packets behind it get their turn.
                 taken.max(1)
             }

@@ -67,13 +67,27 @@ pub(super) fn read<T: DeserializeOwned>(value: Value) -> Result<T, ControlError>
 
 /// A table that comes in parts: `ask` gets the part from a place on, and returns it with the place of the next one.
 pub(super) fn parts<T, Place>(
-    mut ask: impl FnMut(Option<Place>) -> Result<(Vec<T>, Option<Place>), ControlError>,
+    ask: impl FnMut(Option<Place>) -> Result<(Vec<T>, Option<Place>), ControlError>,
 ) -> Result<Vec<T>, ControlError> {
-    let (mut all, mut next) = ask(None)?;
-    while next.is_some() {
-        let (part, after) = ask(next)?;
+    let mut all = Vec::new();
+    each_part(ask, |part| {
         all.extend(part);
+        true
+    })?;
+    Ok(all)
+}
+
+/// As [`parts`], for tables that need not be kept as a whole: each part goes to `use_part`, until that returns false.
+pub(super) fn each_part<T, Place>(
+    mut ask: impl FnMut(Option<Place>) -> Result<(Vec<T>, Option<Place>), ControlError>,
+    mut use_part: impl FnMut(Vec<T>) -> bool,
+) -> Result<(), ControlError> {
+    let mut next = None;
+    loop {
+        let (part, after) = ask(next)?;
+        if !use_part(part) || after.is_none() {
+            return Ok(());
+        }
         next = after;
     }
-    Ok(all)
 }

@@ -324,7 +324,7 @@ impl Shell {
     }
 
     fn ask<T: DeserializeOwned>(&mut self, what: What, after: Option<u64>) -> Result<T, ControlError> {
-        read(self.connection.ask(&Request::Show { what, after })?)
+        self.connection.ask_for(&Request::Show { what, after })
     }
 
     /// All parts of a long document.

@@ -104,7 +104,7 @@ pub struct Args {
     /// End after this time: 10s, 500ms, 2m [default: at Ctrl-C]
     #[arg(long, value_name = "TIME")]
     duration: Option<String>,
-    /// End when there was no port and no client for this time
+    /// End when there was no port and no client for this time; a port that waits for a deleted interface to come back is none
     #[arg(long, value_name = "TIME")]
     idle_exit: Option<String>,
     /// Print a JSON document (linerate.switch/1) on stdout each second, and one at the end

@@ -209,7 +209,7 @@ fn shown(what: What, value: Value) -> Result<String, ControlError> {
 
 fn show_macs(connection: &mut Connection, as_json: bool) -> Result<(), ControlError> {
     let all = ctl::parts(|after| {
-        let part: MacsDocument = read(connection.ask(&Request::Show { what: What::Macs, after })?)?;
+        let part: MacsDocument = connection.ask_for(&Request::Show { what: What::Macs, after })?;
         Ok((part.macs, part.next))
     })?;
     print(&if as_json { json!({ "macs": all }).to_string() } else { text::macs(&all) });

@@ -74,11 +74,12 @@ pub fn load(snapshot: &Snapshot<LoadDocument>) -> String {
         _ => "connections by schedule",
     };
     let mut lines = vec![format!(
-        "{how}: {} requests/s over {:.2} s, answers {}, {} of a core",
+        "{how}: {} requests/s over {:.2} s, answers {}; {} of a core over {:.2} s",
         count(load.requests_per_second.round() as u64),
         load.measured_seconds,
-        bps(load.rx_bytes as f64 * 8.0 / snapshot.seconds.max(1e-9)),
+        bps(load.answer_bits_per_second),
         percent(snapshot.worker.cpu_ns as f64 / 1e9 / snapshot.seconds.max(1e-9)),
+        snapshot.seconds,
     )];
     lines.push(format!(
         "  {:<10} {:>12} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}",
@@ -203,16 +204,19 @@ pub fn capture(capture: &CaptureDocument, begins: bool) -> String {
     lines.join("\n")
 }
 
+/// The line above [`connections`].
+pub fn connections_head() -> String {
+    format!("{:<11} {:>8} {:>8}  {:<26} {:<26}", "State", "Recv-Q", "Send-Q", "Local Address:Port", "Peer Address:Port")
+}
+
 /// Connections as `ss -ti` writes them.
-pub fn connections(all: &[ConnectionDocument]) -> String {
-    let mut text = format!(
-        "{:<11} {:>8} {:>8}  {:<26} {:<26}",
-        "State", "Recv-Q", "Send-Q", "Local Address:Port", "Peer Address:Port"
-    );
-    for one in all {
+pub fn connections(some: &[ConnectionDocument]) -> String {
+    let mut text = String::new();
+    for one in some {
+        let separator = if text.is_empty() { "" } else { "\n" };
         _ = write!(
             text,
-            "\n{:<11} {:>8} {:>8}  {:<26} {:<26}",
+            "{separator}{:<11} {:>8} {:>8}  {:<26} {:<26}",
             one.state, one.receive_queued, one.send_queued, one.local, one.remote
         );
         _ = write!(

@@ -4,10 +4,10 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use linerate_pem::{PemError, certificates, private_key};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{Resumption, WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{
@@ -34,14 +34,19 @@ pub enum Trust {
 #[error("{0}")]
 pub struct TlsError(String);
 
+impl From<PemError> for TlsError {
+    fn from(error: PemError) -> TlsError {
+        TlsError(error.to_string())
+    }
+}
+
 /// A server with the key and certificate of these files, both in PEM.
 ///
 /// # Errors
 /// One cannot be read, or they do not belong together.
 pub fn server_config(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, TlsError> {
     let chain = certificates(certificate)?;
-    let private = PrivateKeyDer::from_pem_file(key).map_err(|error| unreadable(key, &error, "a private key"))?;
-    server(chain, private)
+    server(chain, private_key(key)?)
         .map_err(|error| TlsError(format!("{} with {}: {error}", key.display(), certificate.display())))
 }
 
@@ -104,19 +109,6 @@ fn trusted(path: &Path, is_of_system: bool) -> Result<Trusted, TlsError> {
 
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
-}
-
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let all = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    let all = all.map_err(|error| unreadable(path, &error, "certificates"))?;
-    if all.is_empty() {
-        return Err(TlsError(format!("{} holds no certificate in PEM", path.display())));
-    }
-    Ok(all)
-}
-
-fn unreadable(path: &Path, error: &impl std::fmt::Display, what: &str) -> TlsError {
-    TlsError(format!("{} cannot be read as {what} in PEM: {error}", path.display()))
 }
 
 /// Checks that the server has the key of its certificate, and the certificate, unless everybody is trusted.

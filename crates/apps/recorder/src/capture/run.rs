@@ -376,7 +376,6 @@ impl Watch<'_> {
     fn line<'a>(&self, part: &Part<'a>, before: &Moment, account: Account, seconds: f64) -> Line<'a> {
         let now = &part.now;
         let (packets, bytes) = (now.counted.taken - before.counted.taken, now.bytes - before.bytes);
-        let dropped = now.counted.dropped_by_ring - before.counted.dropped_by_ring;
         let (pps, bytes_ps) = (packets as f64 / seconds, bytes as f64 / seconds);
         let rings = part.rings.len() as u64;
         Line {
@@ -391,7 +390,7 @@ impl Watch<'_> {
             bytes,
             pps,
             bps: bytes_ps * 8.0,
-            capture_ratio: (packets + dropped > 0).then(|| packets as f64 / (packets + dropped) as f64),
+            capture_ratio: now.capture_ratio(before),
             account,
             dropped_by_interface: now.dropped_by_interface,
             timestamped_by_nic: timestamped_by_nic(part),

@@ -29,6 +29,16 @@ impl Moment {
         ])
     }
 
+    /// Share of the packets since `before` that were captured, and not lost by the ring or by the writer; `None` if there were none.
+    pub fn capture_ratio(&self, before: &Moment) -> Option<f64> {
+        let lost_by_writer = |moment: &Moment| moment.counted.dropped_for_buffers + moment.counted.dropped_by_errors;
+        let taken = self.counted.taken - before.counted.taken;
+        let offered = taken + self.counted.dropped_by_ring - before.counted.dropped_by_ring;
+        // What the writer lost may have been taken before `before`.
+        let captured = taken.saturating_sub(lost_by_writer(self).saturating_sub(lost_by_writer(before)));
+        (offered > 0).then(|| captured as f64 / offered as f64)
+    }
+
     pub fn sum<'a>(moments: impl IntoIterator<Item = &'a Moment>) -> Moment {
         let both = |one: Option<u64>, other: Option<u64>| Some(one? + other?);
         let add = |one: Moment, other: &Moment| {
@@ -121,5 +131,19 @@ mod tests {
         assert_eq!(ms(holds_ns(ring, 2, (10_000.0, 15_000_000.0), 60)), Some(2005));
         assert_eq!(holds_ns(RxRing::of_frames(1024, 2048), 1, (1024.0, 1.0), 9), Some(1_000_000_000));
         assert_eq!(holds_ns(ring, 1, (0.0, 0.0), 9), None);
+    }
+
+    #[test]
+    fn what_ring_and_writer_lose_is_not_captured() {
+        let moment = |taken, dropped_by_ring, dropped_for_buffers, dropped_by_errors| Moment {
+            counted: Counted { taken, dropped_by_ring, dropped_for_buffers, dropped_by_errors, ..Counted::default() },
+            ..Moment::default()
+        };
+        let nothing = Moment::default();
+        assert_eq!(nothing.capture_ratio(&nothing), None);
+        assert_eq!(moment(75, 25, 0, 0).capture_ratio(&nothing), Some(0.75));
+        // A full disk, and a slow one.
+        assert_eq!(moment(100, 0, 20, 30).capture_ratio(&nothing), Some(0.5));
+        assert_eq!(moment(300, 25, 20, 30).capture_ratio(&moment(225, 0, 20, 5)), Some(0.5));
     }
 }

@@ -498,6 +498,12 @@ impl Datapath for Forwarder {
         }
     }
 
+    fn takes_longer(&mut self, to: PortIndex, len_max: usize, _: &mut Context<'_>) {
+        if let Some(Some(binding)) = self.core.bindings.get_mut(usize::from(to.0)) {
+            binding.egress.len_max = len_max;
+        }
+    }
+
     fn stuck(&mut self, to: PortIndex, context: &mut Context<'_>) {
         self.discard(to, DropReason::Stuck, context.pool);
     }

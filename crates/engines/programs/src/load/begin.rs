@@ -71,11 +71,10 @@ impl Client {
             && self.counted_requests() < self.plan.requests_max
     }
 
-    /// Requests that count for the number after which no more are begun: connections that were never made count for one each, and once there are
-    /// some, those that are being made do, too.
+    /// Requests that count for the number after which no more are begun: connections that were never made count for one each, and so do those
+    /// that are being made, which would be left without a request otherwise.
     fn counted_requests(&self) -> u64 {
-        let being_made = if self.unmade > 0 { u64::from(self.connecting) } else { 0 };
-        self.meters.requests.begun.saturating_add(self.unmade + being_made)
+        self.meters.requests.begun.saturating_add(self.unmade + u64::from(self.connecting))
     }
 
     /// Time at which the next connection to a target is due, if that has come and there is room for it.

@@ -176,6 +176,15 @@ impl Client {
         self.go_on(number, network);
     }
 
+    /// Counts bytes of answers.
+    pub(super) fn count_received(&mut self, data: &[u8], now_ns: u64) {
+        let bytes = data.len() as u64;
+        self.meters.rx_bytes += bytes;
+        if self.stage == Stage::Running && now_ns >= self.start_ns + self.plan.warmup_ns {
+            self.meters.measured_rx_bytes += bytes;
+        }
+    }
+
     /// Ends a connection at once, because what came is no answer, which was found in `data`.
     fn refuse<N: Network>(&mut self, number: u32, wrong: Wrong, data: &[u8], network: &mut N) {
         if self.meters.first_wrong.is_none() {
@@ -260,7 +269,7 @@ impl Program for Client {
 
     fn received<N: Network>(&mut self, conn: Conn, data: &[u8], network: &mut N) -> usize {
         let Some(number) = self.number(conn, network) else { return data.len() };
-        self.meters.rx_bytes += data.len() as u64;
+        self.count_received(data, network.time_ns());
         let mut rest = data;
         while !rest.is_empty() {
             let Some(connection) =

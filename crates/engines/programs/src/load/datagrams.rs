@@ -71,7 +71,7 @@ impl Client {
     /// A datagram came.
     pub(super) fn answer_of<N: Network>(&mut self, socket: UdpId, data: &[u8], network: &mut N) {
         let Some(number) = self.sockets.get(&socket).copied() else { return };
-        self.meters.rx_bytes += data.len() as u64;
+        self.count_received(data, network.time_ns());
         let request = self.connections.get(number).and_then(|connection| connection.requests.front()).copied();
         // It can only answer a request that has left.
         let Some(request) = request.filter(|_| self.connections.get(number).is_some_and(|one| one.unsent == 0)) else {

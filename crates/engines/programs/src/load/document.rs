@@ -45,6 +45,9 @@ pub struct LoadDocument {
     pub measured_seconds: f64,
     /// Answers per second of that time.
     pub requests_per_second: f64,
+    /// Bits of answers per second of that time.
+    #[serde(default)]
+    pub answer_bits_per_second: f64,
     /// From the time a request was due to the last byte of its answer.
     pub latency: Times,
     /// From the time a connection was due to the end of its handshake.
@@ -151,7 +154,7 @@ impl Reports for Client {
         let kinds = readings.first().map_or(0, |reading| reading.plan.kinds.len());
         let (mut meters, nothing) = (Meters::new(kinds), Account::new(&Tally::default(), 0));
         let (mut connections, mut requests) = (nothing.clone(), nothing);
-        let (mut measured_ns, mut requests_per_second) = (0, 0.0);
+        let (mut measured_ns, mut requests_per_second, mut answer_bits_per_second) = (0, 0.0, 0.0);
         for reading in readings {
             meters.add(&reading.meters);
             connections.add(&reading.connections);
@@ -159,7 +162,9 @@ impl Reports for Client {
             // Each core has begun at its own time.
             measured_ns = measured_ns.max(reading.measured_ns);
             if reading.measured_ns > 0 {
-                requests_per_second += reading.meters.answered as f64 / (reading.measured_ns as f64 / 1e9);
+                let seconds = reading.measured_ns as f64 / 1e9;
+                requests_per_second += reading.meters.answered as f64 / seconds;
+                answer_bits_per_second += reading.meters.measured_rx_bytes as f64 * 8.0 / seconds;
             }
         }
         let plan = readings.first().map(|reading| &reading.plan);
@@ -185,6 +190,7 @@ impl Reports for Client {
             rx_bytes: meters.rx_bytes,
             measured_seconds: measured_ns as f64 / 1e9,
             requests_per_second,
+            answer_bits_per_second,
             latency: Times::of(&meters.latency),
             handshakes: Times::of(&meters.handshakes),
             kinds: kinds.collect(),

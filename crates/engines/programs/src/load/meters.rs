@@ -22,6 +22,8 @@ pub struct Meters {
     pub tx_bytes: u64,
     /// Bytes of answers.
     pub rx_bytes: u64,
+    /// Those that came after the warm-up and before the end.
+    pub measured_rx_bytes: u64,
     /// Datagrams that answer no request under way: copies, or nobody asked.
     pub strays: u64,
     /// Connections that were begun without success, by what the stack said.
@@ -69,6 +71,7 @@ impl Meters {
             statuses: BTreeMap::new(),
             tx_bytes: 0,
             rx_bytes: 0,
+            measured_rx_bytes: 0,
             strays: 0,
             refusals: BTreeMap::new(),
             latency: Histogram::default(),
@@ -91,6 +94,7 @@ impl Meters {
         self.first_wrong = firsts.into_iter().flatten().min_by_key(|first| first.at_ns);
         self.tx_bytes += other.tx_bytes;
         self.rx_bytes += other.rx_bytes;
+        self.measured_rx_bytes += other.measured_rx_bytes;
         self.strays += other.strays;
         self.answered += other.answered;
         self.latency.merge(&other.latency);

@@ -300,6 +300,18 @@ fn the_warm_up_is_in_the_account_and_not_in_the_latency() {
     let (_, requests) = accounts(&net);
     let meters = net.client.meters();
     assert_eq!((requests.completed, meters.latency.count(), net.client.measured_ns(0)), (300, 200, 2 * SECOND));
+    // Bytes go by the same time as answers.
+    assert_eq!((meters.rx_bytes / requests.completed, meters.measured_rx_bytes), (64, 64 * meters.answered));
+}
+
+#[test]
+fn connections_of_one_request_are_as_many_as_requests() {
+    let text = format!("connections = 20\ncount = 100\nrequests-per-connection = 1\n{HTTP}");
+    let mut net = load(&text, HttpServer::new(address(), Site::of_len(100), 0));
+    net.run(1_000_000, 20 * SECOND);
+    let (connections, requests) = accounts(&net);
+    assert!(net.client.is_done());
+    assert_eq!((requests.completed, connections.begun, connections.completed), (100, 100, 100), "{connections:?}");
 }
 
 #[test]

@@ -69,6 +69,10 @@ impl Datapath for Cross {
         self.note(&format!("longer than {len_max}"), to);
     }
 
+    fn takes_longer(&mut self, to: PortIndex, len_max: usize, _: &mut Context<'_>) {
+        self.note(&format!("takes {len_max}"), to);
+    }
+
     fn stuck(&mut self, to: PortIndex, context: &mut Context<'_>) {
         self.removed(to, context);
         self.note("stuck", to);
@@ -209,6 +213,10 @@ impl Port for Scripted {
             return Err(PortError::Gone { port: "scripted".into(), what: "all".into() });
         }
         Ok(if script.down || script.no_carrier { LinkState::Down } else { LinkState::Up })
+    }
+
+    fn current_frame_len_max(&mut self) -> usize {
+        self.script.lock().unwrap().len_max
     }
 
     fn stats(&mut self) -> Result<Stats, PortError> {

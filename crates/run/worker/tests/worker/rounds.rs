@@ -210,6 +210,25 @@ fn a_packet_that_is_too_long_by_now_does_not_stop_the_others() {
 }
 
 #[test]
+fn a_port_that_takes_long_packets_again_is_told_of() {
+    let scripts = || [brings(1), Script::default()];
+    for mut bench in [bench(8, scripts(), PortLoss::EndsRun), following_bench(scripts(), PortLoss::EndsRun)] {
+        bench.ports[1].set(|script| (script.takes, script.len_max) = (9, 50));
+        bench.worker.round(1);
+        for ms in 1..300 {
+            bench.worker.round(ms * 1_000_000);
+        }
+        assert_eq!(bench.worker.datapath.log, ["longer than 50 1"]);
+        bench.ports[1].set(|script| script.len_max = 60);
+        for ms in 300..900 {
+            bench.worker.round(ms * 1_000_000);
+        }
+        assert_eq!(bench.worker.datapath.log, ["longer than 50 1", "takes 60 1"]);
+        bench.end();
+    }
+}
+
+#[test]
 fn a_port_that_breaks_is_handed_out_or_ends_the_run() {
     let mut taken = bench(8, [brings(2), brings(2)], PortLoss::TakesOut);
     taken.worker.round(1);
