@@ -39,8 +39,6 @@ pub mod note;
 mod open_files;
 pub mod owner;
 #[cfg(target_os = "linux")]
-pub mod pci;
-#[cfg(target_os = "linux")]
 pub mod perf;
 pub mod poll;
 #[cfg(target_os = "linux")]
