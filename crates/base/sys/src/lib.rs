@@ -41,8 +41,6 @@ pub mod owner;
 #[cfg(target_os = "linux")]
 pub mod perf;
 pub mod poll;
-#[cfg(target_os = "linux")]
-pub mod process;
 #[cfg_attr(target_os = "freebsd", path = "freebsd/promiscuous.rs")]
 pub mod promiscuous;
 #[cfg(target_os = "linux")]
