@@ -5,7 +5,7 @@ use std::hint::black_box;
 use linerate_capture::FileHead;
 use linerate_filter::{Facts, Tags, compile};
 use linerate_pcapng::{Direction, PacketHead};
-use linerate_recorder::{Method, Recorder, Settings};
+use linerate_recorder_loop::{Method, Recorder, Settings};
 use linerate_sys::affinity;
 
 use crate::measure::{Run, Stopwatch};

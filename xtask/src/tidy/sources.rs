@@ -33,7 +33,7 @@ const WAITS: [&str; 6] = [
 /// Files that wait for a port by themselves: in how many places, and the reason. Short, and meant to stay so.
 const WAITS_TOO: &[(&str, usize, &str)] = &[
     (
-        "crates/apps/recorder/src/capture/batch.rs",
+        "crates/apps/recorder-loop/src/batch.rs",
         1,
         "the thread of a capture walks rings in place, which no datapath can",
     ),

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use linerate_pci::{Bus, PciDevice};
 use linerate_sys::capability::Capabilities;
 use linerate_sys::netdev::Netdev;
-use linerate_sys::pci::{Bus, PciDevice};
 use linerate_sys::ptp::PtpClock;
 use linerate_sys::rss::FlowType;
 use linerate_sys::timestamping::{Timestamped, Timestamping};

@@ -1,6 +1,6 @@
 //! Network cards that no kernel driver has: those for DPDK, those that a killed process left so, and those without any driver.
 
-use linerate_sys::pci::VFIO;
+use linerate_pci::VFIO;
 
 use super::Finding;
 use super::facts::{Facts, PciCard};

@@ -39,12 +39,8 @@ pub mod note;
 mod open_files;
 pub mod owner;
 #[cfg(target_os = "linux")]
-pub mod pci;
-#[cfg(target_os = "linux")]
 pub mod perf;
 pub mod poll;
-#[cfg(target_os = "linux")]
-pub mod process;
 #[cfg_attr(target_os = "freebsd", path = "freebsd/promiscuous.rs")]
 pub mod promiscuous;
 #[cfg(target_os = "linux")]

@@ -217,8 +217,11 @@ pub(crate) fn mount_fresh_sysfs() -> io::Result<()> {
     }
 }
 
-/// `unshare(2)`.
-pub(crate) fn unshare(flags: libc::c_int) -> io::Result<()> {
+/// Puts the calling thread into new namespaces, which `flags` name (unshare(2)).
+///
+/// # Errors
+/// As unshare(2).
+pub fn unshare(flags: libc::c_int) -> io::Result<()> {
     // SAFETY: unshare takes flags only; it changes no memory of this process.
     checked(unsafe { libc::unshare(flags) }).map(drop)
 }

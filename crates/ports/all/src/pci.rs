@@ -1,7 +1,7 @@
 //! Network cards that the kernel gave away, as ports.
 
+use linerate_pci::Address;
 use linerate_port::PortSpec;
-use linerate_sys::pci::Address;
 
 use crate::backend::find;
 

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use linerate_pci::Binding;
 use linerate_port::Drops;
-use linerate_sys::pci::Binding;
 
 use crate::sys::{self, DeviceInfo, FrameStore};
 

@@ -2,8 +2,8 @@
 
 use std::sync::OnceLock;
 
+use linerate_pci::Bus;
 use linerate_sys::affinity::allowed_cores;
-use linerate_sys::pci::Bus;
 
 use crate::sys;
 

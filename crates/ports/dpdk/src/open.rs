@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use linerate_mem::Pool;
+use linerate_pci::{Address, Binding, Bus, Taken};
 use linerate_port::{Device, OpenError, PortSpec};
-use linerate_sys::pci::{Address, Binding, Bus, Taken};
 
 use crate::device::{OpenDevice, control};
 use crate::eal;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use linerate_sys::pci::{Bus, GroupMember, Names, PciDevice, PciInterface, Refusal};
+use linerate_pci::{Bus, GroupMember, Names, PciDevice, PciInterface, Refusal};
 use serde::Serialize;
 
 /// A card, and why its port would not take it from its kernel driver.

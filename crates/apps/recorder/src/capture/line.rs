@@ -1,9 +1,9 @@
 //! What is printed: a line for each port (for each of its rings, where there are several, and for all ports together), as text
 //! or as JSON.
 
-use crate::Report;
 use linerate_capture::{Account, FillReport, Projection};
 use linerate_console::tables::{CoreRow, QueueRow, core_lines, queue_lines};
+use linerate_recorder_loop::Report;
 use linerate_report::units::{bps, count, nanoseconds, percent, pps};
 use serde::Serialize;
 

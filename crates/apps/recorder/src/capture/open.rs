@@ -10,11 +10,11 @@ use linerate_sys::affinity::allowed_cores;
 use linerate_sys::counters::{CounterReader, Counters};
 use linerate_sys::netdev::{self, Netdev};
 
-use super::batch::{Batches, Timestamps};
-use super::ring::Ring;
-use super::thread::Source;
 use super::timestamps::{Clock, TimestampSource};
 use linerate_console::open;
+use linerate_recorder_loop::batch::{Batches, Timestamps};
+use linerate_recorder_loop::ring::Ring;
+use linerate_recorder_loop::thread::Source;
 
 /// The kernel hands over a block that is not full after this many milliseconds: each is a wake-up, so at 8 ms they were most of what a
 /// capture of few packets cost.

@@ -4,23 +4,23 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::{Recorder, Settings};
 use linerate_capture::{Account, Counted, FileHead, RotationPolicy};
 use linerate_pcapng::{SectionHead, Statistics};
 use linerate_port::RxRing;
+use linerate_recorder_loop::{Recorder, Settings};
 use linerate_sys::{clock, signal, timestamping};
 
-use super::control::{Control, Counts};
 use super::line::{Line, Scope, Writer, timestamps_words};
 use super::open::{CaptureRequest, Interface, Opened, newcomers, open_port};
 use super::tally::{Moment, Part, fullest, timestamped_by_nic};
-use super::thread::{RingEnd, RingRun, Sink};
 use super::timestamps::Clock;
-use linerate_console::cores::Cores;
+use linerate_console::cores::{self, Cores};
 use linerate_console::note;
 use linerate_console::print;
 use linerate_console::shares::uneven;
 use linerate_console::tables::{CoreRow, QueueRow};
+use linerate_recorder_loop::control::{Control, Counts};
+use linerate_recorder_loop::thread::{RingEnd, RingRun, Sink};
 
 /// Time between two looks at whether something ends the capture. Each costs what some hundred packets do.
 const LOOK_NS: u64 = 50_000_000;
@@ -105,13 +105,13 @@ pub fn run(plan: &Plan) -> Result<bool, String> {
         for source in port.sources {
             let sink = Sink::new(intakes.next(), number as u32, quota.clone());
             let (control, core) = (&controls[runs.len()], cores.of(runs.len()));
-            runs.push(RingRun { source, sink, control, core, polls: plan.polls });
+            runs.push((RingRun { source, sink, control, polls: plan.polls }, core));
         }
     }
     let (start_ns, start_unix_ns) = (clock::now_ns(), clock::realtime_ns());
     let watch = Watch { plan, ports, cores: &cores, controls: &controls, start_ns, start_unix_ns };
     let ends: Vec<RingEnd> = std::thread::scope(|scope| {
-        let threads: Vec<_> = runs.into_iter().map(|run| scope.spawn(move || run.run())).collect();
+        let threads: Vec<_> = runs.into_iter().map(|(run, core)| scope.spawn(move || on_core(core, run))).collect();
         watch.until_end(recorder.as_ref());
         controls.iter().for_each(|control| control.stop.store(true, Ordering::Release));
         let join = |thread: std::thread::ScopedJoinHandle<'_, RingEnd>| match thread.join() {
@@ -121,6 +121,12 @@ pub fn run(plan: &Plan) -> Result<bool, String> {
         threads.into_iter().map(join).collect()
     });
     Ok(watch.finish(recorder, &ends))
+}
+
+/// The thread of a ring.
+fn on_core(core: Option<usize>, run: RingRun<'_>) -> RingEnd {
+    cores::pin(core);
+    run.run()
 }
 
 fn ports<'a>(plan: &'a Plan, opened: &mut [Opened]) -> Vec<Port<'a>> {

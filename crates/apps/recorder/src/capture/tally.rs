@@ -4,7 +4,7 @@ use linerate_capture::{Counted, FillReport, holds_ns};
 use linerate_port::{Drops, RxRing, drops_that_happened};
 
 use super::line::Scope;
-use super::thread::RingEnd;
+use linerate_recorder_loop::thread::RingEnd;
 
 /// What is known of a ring, a port, or all of them at a moment, since the start.
 #[derive(Clone, Copy, Default)]

@@ -1,6 +1,7 @@
 //! Reads answers from the bytes of a connection, and checks them.
 
-use super::plan::{Answer, Expected, Kind};
+use linerate_load::{Answer, Expected, Kind};
+
 use super::wrong::Wrong;
 use crate::http::{Body, Partial, response_head};
 

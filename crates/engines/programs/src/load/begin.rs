@@ -2,12 +2,12 @@
 
 use core::net::SocketAddr;
 
+use linerate_load::{Gaps, Pacing, Scheme, Target};
+
 use super::client::{Client, Stage, TargetState};
 use super::connection::{Connection, InFlight, Phase};
-use super::plan::{Pacing, Target};
 use super::random;
-use super::schedule::{Gaps, Timetable};
-use super::url::Scheme;
+use super::schedule::Timetable;
 use crate::network::{Network, Remote};
 
 /// Handshakes under way at a time, unless connections are due by a schedule: more would only fill the server's backlog.

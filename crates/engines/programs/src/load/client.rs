@@ -12,13 +12,13 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::sync::Arc;
 
+use linerate_load::{Answer, Plan};
 use linerate_tcp::{CloseReason, Conn, ErrorKind, UdpId};
 
 use super::account::{Account, Cause};
 use super::answer::Whole;
 use super::connection::{Connection, Phase};
 use super::meters::{FirstWrong, Meters};
-use super::plan::{Answer, Plan};
 use super::schedule::Timetable;
 use super::wrong::Wrong;
 use crate::network::{Network, Program};

@@ -6,18 +6,16 @@
 
 use core::net::SocketAddr;
 
+use linerate_load::{Answer, Kind, NUMBER_LEN};
 use linerate_tcp::{BindError, ErrorKind, SendError, UdpId};
 
 use super::account::Cause;
 use super::answer::Whole;
 use super::client::{Client, Stage};
 use super::connection::Phase;
-use super::plan::{Answer, Kind};
 use super::wrong::Wrong;
 use crate::network::Network;
 
-/// Bytes of the number that a request begins with.
-pub(super) const NUMBER_LEN: usize = 8;
 /// A datagram that found no room is sent again after this time.
 const AGAIN_NS: u64 = 1_000_000;
 

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use linerate_load::{Pacing, Plan};
 use linerate_measure::LogLinear;
 use serde::{Deserialize, Serialize};
 
 use super::account::{Account, Tally};
 use super::client::{Client, Stage};
 use super::meters::Meters;
-use super::plan::{Pacing, Plan};
 use crate::reports::Reports;
 
 /// Name and version of the document of a load.

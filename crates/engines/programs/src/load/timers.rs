@@ -2,10 +2,11 @@
 
 use std::cmp::Reverse;
 
+use linerate_load::Pacing;
+
 use super::account::Cause;
 use super::client::{Client, Stage};
 use super::connection::Phase;
-use super::plan::Pacing;
 use super::schedule::Timetable;
 use crate::network::Network;
 

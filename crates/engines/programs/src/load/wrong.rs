@@ -1,6 +1,6 @@
 //! Why an answer is a wrong one, and the first of them in words: the account only says how many there were.
 
-use super::plan::{Answer, Kind};
+use linerate_load::Kind;
 
 /// Bytes of an answer that are shown.
 const SHOWN: usize = 40;
@@ -54,21 +54,10 @@ impl Wrong {
     }
 }
 
-impl Kind {
-    /// Bytes of content that an answer has to have, if that is known.
-    fn content_len(&self) -> Option<u64> {
-        match &self.answer {
-            Answer::Http(expected) => expected.body.as_ref().map(|body| body.len() as u64).or(expected.body_len),
-            Answer::Bytes(len) => Some(*len),
-            Answer::Echo => Some(self.bytes.len() as u64),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::plan::Expected;
+    use linerate_load::{Answer, Expected};
 
     #[test]
     fn what_is_said_shows_the_bytes_and_no_more_than_some() {

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use linerate_experiment::section::Section;
 use linerate_experiment::{DutSettings, TopologyKind, shell_line};
+use linerate_process::Process;
 use linerate_report::Dut;
 use linerate_sys::netns::NetNs;
-use linerate_sys::process::Process;
 use linerate_units::nearest;
 
 use super::kind::{Settings, one};

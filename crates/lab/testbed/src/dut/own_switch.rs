@@ -6,8 +6,8 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use linerate_port::{PortSpec, SpecError};
+use linerate_process::Process;
 use linerate_report::Dut;
-use linerate_sys::process::Process;
 
 use super::folder::Folder;
 use super::kind::Settings;

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::ExitStatus;
 use std::time::Duration;
 
+use linerate_process::{OUTPUT_BYTES_MAX, Process, Spec};
 use linerate_sys::affinity;
 use linerate_sys::netns::NetNs;
-use linerate_sys::process::{OUTPUT_BYTES_MAX, Process, Spec};
 
 use super::DutError;
 use crate::threads::{Priority, raise_priority};

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 
+use linerate_process::{OUTPUT_BYTES_MAX, Process, Spec};
 use linerate_report::Loss;
-use linerate_sys::process::{OUTPUT_BYTES_MAX, Process, Spec};
 
 use super::counters::SwitchCounters;
 

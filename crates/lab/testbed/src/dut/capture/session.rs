@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use linerate_process::Process;
 use linerate_report::CapturePort;
-use linerate_sys::process::Process;
 
 use super::super::DutError;
 use super::super::captured::{Capture, Captured};

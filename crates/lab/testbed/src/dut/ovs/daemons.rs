@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use linerate_sys::process::Process;
+use linerate_process::Process;
 
 use crate::dut::DutError;
 use crate::dut::folder::Folder;

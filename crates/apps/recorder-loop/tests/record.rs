@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use linerate_capture::{FileHead, RotationPolicy};
 use linerate_pcapng::{CaptureError, CaptureReader, Direction, InterfaceHead, PacketHead, Statistics};
-use linerate_recorder::{Intake, Method, Recorder, RecorderError, Settings};
+use linerate_recorder_loop::{Intake, Method, Recorder, RecorderError, Settings};
 use tempfile::TempDir;
 
 const TIME_NS: u64 = 1_700_000_000_000_000_000;

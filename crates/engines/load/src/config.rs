@@ -23,10 +23,9 @@ use std::path::PathBuf;
 use linerate_units::{TextError, bytes, count, duration_ns, positive_duration_ns};
 use serde::Deserialize;
 
-use super::datagrams::NUMBER_LEN;
-use super::plan::{Answer, Expected, Kind, Pacing, Plan, Target};
-use super::schedule::{Gaps, Rate};
-use super::url::{Host, Scheme, Url};
+use crate::plan::{Answer, Expected, Kind, NUMBER_LEN, Pacing, Plan, Target};
+use crate::rate::{Gaps, Rate};
+use crate::url::{Host, Scheme, Url};
 
 /// Longest request, and longest expected body, in bytes.
 const BYTES_MAX: u64 = 64 << 20;

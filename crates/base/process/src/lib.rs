@@ -11,9 +11,10 @@
 //! children in its own order.
 //!
 //! Its standard input is empty or a given text; of each of its two outputs only the end is kept.
+//!
+//! No packet passes this crate, so it is compiled quickly (`profile.release.package` in the workspace's Cargo.toml).
 #![allow(unsafe_code)]
 
-use crate::checked;
 use std::collections::VecDeque;
 use std::io::{self, PipeReader, Read, Write};
 use std::os::fd::AsFd;
@@ -23,8 +24,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::netns::{self, NetNs};
-use crate::poll::{PollFor, poll};
+use linerate_sys::checked;
+use linerate_sys::netns::{self, NetNs};
+use linerate_sys::poll::{PollFor, poll};
 
 /// How much of each output is kept unless asked for otherwise.
 pub const OUTPUT_BYTES_MAX: usize = 64 << 10;

@@ -19,11 +19,13 @@ pub enum Scheme {
 
 impl Scheme {
     /// True if requests and answers are HTTP/1.1.
+    #[inline]
     pub fn is_http(self) -> bool {
         matches!(self, Scheme::Http | Scheme::Https)
     }
 
     /// True if its connections are under TLS.
+    #[inline]
     pub fn is_tls(self) -> bool {
         matches!(self, Scheme::Https | Scheme::Tls)
     }

@@ -3,8 +3,8 @@
 use linerate_pcapng::{Direction, PacketHead};
 use linerate_ports::capture::{RingCapture, RingCounters};
 
-use super::control::Counts;
-use super::thread::{Sink, Source, WALK_MAX};
+use crate::control::Counts;
+use crate::thread::{Sink, Source, WALK_MAX};
 
 /// A ring of an interface.
 pub struct Ring {

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use super::bind::{Before, note_of};
 use super::*;
-use crate::note::Note;
+use linerate_sys::note::Note;
 
 const CARD: &str = "0000:01:00.0";
 const TWIN: &str = "0000:01:00.1";

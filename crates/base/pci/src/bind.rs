@@ -7,7 +7,7 @@
 //! Each write is followed by a look at what it has done, for a limited time. If one fails, the device is given back at once. The override is
 //! taken away before the old driver gets the device, because the kernel lets no other driver have it.
 //!
-//! A device stays with vfio-pci when the process is killed. So the driver that it had is noted in a file ([`crate::note`]) before the
+//! A device stays with vfio-pci when the process is killed. So the driver that it had is noted in a file ([`linerate_sys::note`]) before the
 //! first change: the next start finds the note, and gives the device back.
 
 use std::io;
@@ -16,7 +16,7 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use super::{Address, Bus, GroupMember, NOIOMMU, PciDevice, PciInterface, VFIO, is_clean};
-use crate::note::Note;
+use linerate_sys::note::Note;
 
 /// Drivers that keep their device while DPDK uses it (bifurcated drivers).
 const BIFURCATED: [&str; 2] = ["mlx4_core", "mlx5_core"];

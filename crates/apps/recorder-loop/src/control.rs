@@ -69,18 +69,18 @@ impl Control {
     }
 
     /// For the thread: the question that waits for an answer.
-    pub(super) fn question(&self) -> Option<Question> {
+    pub(crate) fn question(&self) -> Option<Question> {
         let asked = self.asked.load(Ordering::Acquire);
         (asked > self.answered.load(Ordering::Acquire)).then_some(Question(asked))
     }
 
     /// For the thread: shows counts.
-    pub(super) fn show(&self, counts: Counts) {
+    pub(crate) fn show(&self, counts: Counts) {
         *self.counts.lock().unwrap_or_else(PoisonError::into_inner) = counts;
     }
 
     /// For the thread: the counts shown are the answer.
-    pub(super) fn answered(&self, question: Question) {
+    pub(crate) fn answered(&self, question: Question) {
         self.answered.store(question.0, Ordering::Release);
     }
 }

@@ -7,8 +7,8 @@ use linerate_port::{FarSide, Interest, Port, Readiness, complete_checksums};
 use linerate_ports::capture::RingCounters;
 use linerate_sys::clock;
 
-use super::control::Counts;
-use super::thread::{Sink, Source, WALK_MAX};
+use crate::control::Counts;
+use crate::thread::{Sink, Source, WALK_MAX};
 
 /// Slots of a batch, unless a single packet may need more.
 const BATCH_SLOTS: usize = 256;
@@ -206,8 +206,8 @@ mod tests {
     use linerate_mem::PoolConfig;
 
     use super::*;
-    use crate::capture::control::Control;
-    use crate::capture::thread::RingRun;
+    use crate::control::Control;
+    use crate::thread::RingRun;
 
     /// Packets that another thread sends into a pipe, some of them of several slots.
     #[test]
@@ -221,7 +221,7 @@ mod tests {
         assert_eq!(source.timestamps(), Timestamps::None);
         let control = Control::default();
         let sink = Sink::new(None, 0, None);
-        let run = RingRun { source: Box::new(source), sink, control: &control, core: None, polls: false };
+        let run = RingRun { source: Box::new(source), sink, control: &control, polls: false };
         let sent = AtomicBool::new(false);
         let end = std::thread::scope(|scope| {
             let mut pool = pool.clone();
@@ -287,7 +287,7 @@ mod tests {
             let (recorder, mut intakes) = crate::Recorder::start(settings, 1).unwrap();
             let sink = Sink::new(intakes.pop(), 0, None);
             let control = &control;
-            let run = RingRun { source: Box::new(source), sink, control, core: None, polls: false };
+            let run = RingRun { source: Box::new(source), sink, control, polls: false };
             let ring = scope.spawn(move || run.run());
             // Until nothing moves any more, or all has been taken.
             let mut taken = u64::MAX;

@@ -1,10 +1,12 @@
 //! Network cards on the PCI bus, as sysfs shows them (Documentation/ABI/testing/sysfs-bus-pci): which there are, who drives each, and
-//! giving one to vfio-pci for a time.
+//! giving one to vfio-pci for a time. No packet passes this crate, so it is compiled quickly (`profile.release.package` in the
+//! workspace's Cargo.toml).
 //!
 //! ```text
-//! pci.rs     what there is                  names.rs   names of vendors and devices, from pci.ids
+//! lib.rs     what there is                  names.rs   names of vendors and devices, from pci.ids
 //! bind.rs    taking a device, giving it back     usage.rs   whether the host needs an interface
 //! ```
+#![forbid(unsafe_code)]
 
 mod bind;
 mod names;
@@ -161,7 +163,7 @@ pub struct Bus {
 impl Default for Bus {
     /// The bus of this machine.
     fn default() -> Bus {
-        let (root, notes) = (PathBuf::from("/sys"), PathBuf::from(crate::note::FOLDER));
+        let (root, notes) = (PathBuf::from("/sys"), PathBuf::from(linerate_sys::note::FOLDER));
         Bus { root, notes, kernel: Arc::new(usage::ThisKernel) }
     }
 }

@@ -8,8 +8,7 @@ use linerate_capture::{FillGauge, FillReport};
 use linerate_ports::capture::RingCounters;
 use linerate_sys::clock;
 
-use super::control::{Control, Counts};
-use linerate_console::cores;
+use crate::control::{Control, Counts};
 
 /// Packets between two looks at whether to stop.
 pub const WALK_MAX: usize = 4096;
@@ -119,8 +118,6 @@ pub struct RingRun<'a> {
     pub sink: Sink,
     /// Shared with the thread that reports.
     pub control: &'a Control,
-    /// The core to run on.
-    pub core: Option<usize>,
     /// Look at the ring all the time, instead of sleeping until something comes.
     pub polls: bool,
 }
@@ -128,7 +125,6 @@ pub struct RingRun<'a> {
 impl RingRun<'_> {
     /// Walks the ring until it is asked to stop, then what is left in it.
     pub fn run(mut self) -> RingEnd {
-        cores::pin(self.core);
         let mut gauge = self.source.level_bytes().map(|(_, room)| FillGauge::new(room));
         let result = self.walk_to_end(gauge.as_mut());
         drop(self.sink.intake.take());

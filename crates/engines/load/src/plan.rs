@@ -2,8 +2,11 @@
 
 use core::net::{IpAddr, SocketAddr};
 
-use super::schedule::{Gaps, Rate};
-use super::url::Scheme;
+use crate::rate::{Gaps, Rate};
+use crate::url::Scheme;
+
+/// Bytes of the number that a datagram begins with, so that its answer is known.
+pub const NUMBER_LEN: usize = 8;
 
 /// A load.
 #[derive(Clone, Debug)]
@@ -108,8 +111,19 @@ pub struct Expected {
     pub body: Option<Vec<u8>>,
 }
 
+impl Kind {
+    /// Bytes of content that an answer has to have, if that is known.
+    pub fn content_len(&self) -> Option<u64> {
+        match &self.answer {
+            Answer::Http(expected) => expected.body.as_ref().map(|body| body.len() as u64).or(expected.body_len),
+            Answer::Bytes(len) => Some(*len),
+            Answer::Echo => Some(self.bytes.len() as u64),
+        }
+    }
+}
+
 impl Plan {
-    /// Names of servers whose addresses are to be found ([`Program::resolved`](crate::Program::resolved)).
+    /// Names of servers whose addresses are to be found (`Program::resolved` in `linerate-programs`).
     pub fn names(&self) -> Vec<String> {
         let unknown = self.targets.iter().filter(|target| target.address.ip().is_unspecified());
         let mut names: Vec<String> = unknown.map(|target| target.name.clone()).collect();

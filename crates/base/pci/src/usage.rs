@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use super::{Kernel, PciInterface};
-use crate::netdev::{Netdev, addresses};
-use crate::netlink::{Attributes, Body, DUMP, Netlink, u16_at, u32_at};
+use linerate_sys::netdev::{Netdev, addresses};
+use linerate_sys::netlink::{Attributes, Body, DUMP, Netlink, u16_at, u32_at};
 
 /// Bytes of struct rtmsg (linux/rtnetlink.h).
 const RTMSG_LEN: usize = 12;
@@ -80,7 +80,7 @@ fn is_automatic(route: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::netns::NetNs;
+    use linerate_sys::netns::NetNs;
 
     #[test]
     fn an_interface_that_the_host_needs_is_known() {
