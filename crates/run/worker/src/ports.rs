@@ -61,7 +61,7 @@ pub enum Loss {
     Broken(PortError),
     /// Its far side is gone, and all that came before was received.
     Closed,
-    /// [`Worker::leave`] was called.
+    /// [`Served::leave`] was called.
     Left,
 }
 
@@ -94,7 +94,7 @@ pub enum Event {
         /// What the port said.
         error: PortError,
     },
-    /// The worker took a port out ([`PortLoss::TakesOut`], [`Worker::leave`]).
+    /// The worker took a port out ([`PortLoss::TakesOut`], [`Served::leave`]).
     Lost {
         /// The number that it had.
         port: PortIndex,
