@@ -109,10 +109,11 @@ fn of_cell(cell: &Cell, distance: Option<&Distance>) -> Vec<RateBounds> {
         };
         of_repetitions(cell, name, &of_name.map(repetition).collect::<Vec<_>>(), moments.as_ref())
     });
-    // Its trials are the moments themselves.
+    // Its bounds are those of the moments themselves; the rate is the median of the repetitions, as in all tables.
     let capacity = seen.map(|seen| {
         let [lower_pps, upper_pps] = extremes.unwrap_or(seen);
-        let (cell, figure, pps) = (cell.id.clone(), "capacity".to_owned(), median(&all));
+        let of_repetitions: Vec<f64> = cell.findings.iter().filter_map(delivered).collect();
+        let (cell, figure, pps) = (cell.id.clone(), "capacity".to_owned(), median(&of_repetitions));
         RateBounds { cell, figure, pps, lower_pps, upper_pps, spread: parts(seen), machine: extremes.map(parts) }
     });
     goals.chain(capacity).collect()
@@ -125,6 +126,12 @@ fn parts([lower, upper]: [f64; 2]) -> GoalBounds {
 fn goals(finding: &Finding) -> impl Iterator<Item = (u32, &crate::GoalFound)> {
     let goals = if let Some(TestResult::Throughput { goals }) = &finding.result { goals.as_slice() } else { &[] };
     goals.iter().map(|goal| (finding.repetition, goal))
+}
+
+/// What was delivered under overload: the median of the trials of a repetition.
+fn delivered(finding: &Finding) -> Option<f64> {
+    let Some(TestResult::Capacity { delivered_pps, .. }) = &finding.result else { return None };
+    Some(median(delivered_pps)).filter(|pps| pps.is_finite())
 }
 
 /// A trial under overload.

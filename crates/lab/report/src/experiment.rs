@@ -389,7 +389,7 @@ pub struct RateBounds {
     pub cell: String,
     /// `capacity`, or the name of a goal: `NDR`.
     pub figure: String,
-    /// Median of the repetitions; of a capacity, of their trials.
+    /// Median of the repetitions; each counts with the median of its trials where it is a capacity.
     #[serde(deserialize_with = "number::or_null")]
     pub pps: f64,
     /// The bounds that are stated.

@@ -75,6 +75,21 @@ fn rate<'a>(stated: &'a StatedBounds, figure: &str) -> &'a RateBounds {
 }
 
 #[test]
+fn the_summary_has_the_capacity_of_the_table() {
+    // The middle one of all nine trials is 820, that of the repetitions' medians 810 kpps.
+    let all: [&[f64]; 3] = [&[7.0e5, 8.1e5, 8.2e5], &[7.9e5, 8.0e5, 8.3e5], &[8.2e5, 8.3e5, 8.4e5]];
+    let made = (1..).zip(all).flat_map(|(number, trials)| repetition(number, 7.0e5, trials, (27e3, 100.0)));
+    let results = run(made.collect());
+    let stated = stated(&results);
+    let capacity = rate(&stated, "capacity");
+    assert_eq!((capacity.pps, capacity.lower_pps, capacity.upper_pps), (8.1e5, 7.0e5, 8.4e5));
+    let text = results_terminal(&results, 4_000, false);
+    assert!(text.contains("810.0 kpps under overload (700.0 kpps to 840.0 kpps)"), "{text}");
+    let row = text.lines().find(|line| line.contains("capacity") && line.contains("kpps")).expect("a row");
+    assert!(row.contains("810.0 kpps"), "{text}");
+}
+
+#[test]
 fn a_machine_that_kept_its_pace_states_the_bounds_of_the_repetitions() {
     let of = |slow_loop_ns: f64, far_line_ns: f64| {
         run([

@@ -26,6 +26,11 @@ const PROBE: &str = "<script>addEventListener('load', () => {
   parent.postMessage(JSON.stringify({ width: innerWidth, scroll: root.scrollWidth, wide: wide.slice(0, 9), paper: style.backgroundColor,
     ink: style.color, fetched: performance.getEntriesByType('resource').map(entry => entry.name),
     pictures: [...document.querySelectorAll('figure > svg')].filter(svg => svg.getBoundingClientRect().height < 20).length,
+    overlaid: [...document.querySelectorAll('figure > svg')].flatMap(svg => {
+      const texts = [...svg.querySelectorAll('text')].filter(text => text.textContent).map(text => [text, text.getBoundingClientRect()]);
+      const lie = (a, b) => a.left + 1 < b.right && b.left + 1 < a.right && a.top + 4 < b.bottom && b.top + 4 < a.bottom;
+      return texts.flatMap(([one, a], at) => texts.slice(at + 1).filter(([, b]) => lie(a, b)).map(([other]) => one.textContent + ' | ' + other.textContent));
+    }).slice(0, 9),
     unnamed: document.querySelectorAll('figure > svg:not([aria-labelledby])').length }), '*');
 })</script>";
 
@@ -142,6 +147,7 @@ fn a_real_browser_shows_them_whole() {
             assert!(found["scroll"].as_u64().unwrap() <= width.into(), "{name} at {width}: {found}");
             assert_eq!(found["wide"], serde_json::json!([]), "{name} at {width}");
             assert_eq!(found["fetched"], serde_json::json!([]), "{name}");
+            assert_eq!(found["overlaid"], serde_json::json!([]), "{name} at {width}");
             assert_eq!((&found["pictures"], &found["unnamed"]), (&0.into(), &0.into()), "{name}");
             let paper = if is_dark { "rgb(20, 23, 26)" } else { "rgb(255, 255, 255)" };
             assert_eq!(found["paper"], paper, "{name}");

@@ -350,3 +350,26 @@ fn the_answer_comes_first_with_bounds_interruptions_and_pace() {
     let text = words(&run([30e3, 30e3], 510.0));
     assert!(text.contains("did not keep their pace") && text.contains("a cache line took 110 ns to 510 ns"), "{text}");
 }
+
+#[test]
+fn each_device_has_the_line_of_its_own_path_unless_that_is_far_beyond_the_picture() {
+    let mut results = sizes(1, 1, 1.2e6, 0.01);
+    let lines = |results: &Results| html(results).matches("<path class=\"base\" d=\"M").count();
+    // The picture, and the legend below it.
+    assert_eq!(lines(&results), 2);
+    let of_memory = |factor: f64| {
+        let other = |cell: &Cell| Cell {
+            id: format!("memif-{}", cell.id),
+            dut_name: "switch-memif".to_owned(),
+            baseline_pps: cell.baseline_pps.map(|pps| factor * pps),
+            ..cell.clone()
+        };
+        results.cells.iter().map(other).collect::<Vec<_>>()
+    };
+    let (near, far) = (of_memory(1.5), of_memory(20.0));
+    let before = results.cells.clone();
+    results.cells = [before.clone(), near].concat();
+    assert_eq!(lines(&results), 3);
+    results.cells = [before, far].concat();
+    assert_eq!(lines(&results), 2);
+}

@@ -13,7 +13,11 @@ const PUBLISHED_MAX: f64 = 1.8;
 const ROW: f64 = 34.0;
 const PUBLISHED_ROW: f64 = 23.0;
 const BAR: f64 = 11.0;
-const LABEL_CHARACTERS: usize = 44;
+/// Width of a character of a label, and of a value, which is bold; in the units of the picture, of a wide font.
+const LABEL_CHARACTER: f64 = 6.0;
+const VALUE_CHARACTER: f64 = 6.7;
+/// Between a label and the value behind it.
+const GAP: f64 = 8.0;
 
 /// The first rate of each cell, with its range, and what was published.
 pub(super) fn throughput(page: &mut Page, results: &Results, labels: &Labels, figures: &[Summary]) {
@@ -75,8 +79,8 @@ fn bar(svg: &mut Svg, scale: &Scale, y: f64, summary: &Summary, label: &str) {
     let shown = if marks.is_empty() { words.clone() } else { format!("{words}, {marks}") };
     let range = format!("{} to {}", summary.unit.words(summary.min()), summary.unit.words(summary.max()));
     let title = format!("{label}: {shown} ({range})");
-    let room = LABEL_CHARACTERS.saturating_sub(shown.chars().count() / 2);
-    svg.text("", (0.0, y + 11.0), "start", &shortened(label, room));
+    let (label, shown) = beside(label, &words, &summary.marks);
+    svg.text("", (0.0, y + 11.0), "start", &label);
     let class = if summary.marks.is_empty() { "b" } else { "b d" };
     svg.text(class, (WIDTH - 4.0, y + 11.0), "end", &shown);
     let fill = if summary.marks.is_empty() { "f1" } else { "f5" };
@@ -93,6 +97,20 @@ fn bar(svg: &mut Svg, scale: &Scale, y: f64, summary: &Summary, label: &str) {
         let x = scale.place(summary.median());
         svg.path("a", &format!("M{x:.1} {:.1}l4 3.5l-4 3.5", y + 15.0), "or more");
     }
+}
+
+/// A label and what stands behind it in the same line: the value with its marks, or as many of them as there is room for. The title and the
+/// table have all of them, and the bar's colour says that there are some.
+fn beside(label: &str, words: &str, marks: &[Mark]) -> (String, String) {
+    let room = |shown: &str| (WIDTH - 4.0 - GAP - VALUE_CHARACTER * shown.chars().count() as f64) / LABEL_CHARACTER;
+    let with = |count: usize| {
+        let more = if count < marks.len() { ", …" } else { "" };
+        let marks: String = marks.iter().take(count).map(|mark| format!(", {}", mark.short())).collect();
+        format!("{words}{marks}{}", if count > 0 { more } else { "" })
+    };
+    let fits = |shown: &String| label.chars().count() as f64 <= room(shown);
+    let shown = (0..=marks.len()).rev().map(with).find(fits).unwrap_or_else(|| words.to_owned());
+    (shortened(label, room(&shown).max(1.0) as usize), shown)
 }
 
 /// CPU time per packet of each cell.
@@ -112,4 +130,27 @@ pub(super) fn costs(page: &mut Page, labels: &Labels, figures: &[Summary]) {
     page.raw("<div class=\"charts wide\">");
     svg.put(page, "CPU time per packet, all cores together", "The values are in the table below.", &[]);
     page.raw("</div>");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_never_lies_on_its_label() {
+        let long = "switch-memif-of-a-long-name, 1518 B, 10,000 flows, both ways";
+        let marks = [Mark::Wide, Mark::Disturbed];
+        assert_eq!(beside("ovs, 64 B", "54.18 kpps", &marks).1, "54.18 kpps, wide bounds, disturbed");
+        assert_eq!(beside("switch-memif, 1518 B", "199.4 kpps", &marks).1, "199.4 kpps, wide bounds, …");
+        assert_eq!(beside("switch-memif, 1518 B, 10,000 flows", "199.4 kpps", &marks).1, "199.4 kpps");
+        for label in ["", "ovs, 64 B", "switch-memif, 1518 B", long] {
+            for count in 0..=marks.len() {
+                let (label, shown) = beside(label, "199.4 kpps", &marks[..count]);
+                let width =
+                    label.chars().count() as f64 * LABEL_CHARACTER + shown.chars().count() as f64 * VALUE_CHARACTER;
+                assert!(width + GAP <= WIDTH, "{label:?} and {shown:?}");
+                assert!(shown.starts_with("199.4 kpps"), "{shown:?}");
+            }
+        }
+    }
 }

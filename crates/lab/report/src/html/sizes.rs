@@ -11,6 +11,8 @@ use crate::{Cell, Results};
 
 /// Speeds of links whose line-rate curve is drawn where it is within the picture, in Gbit/s.
 const LINKS_GBPS: [f64; 6] = [1.0, 10.0, 25.0, 40.0, 100.0, 400.0];
+/// The path without the DUT is drawn up to this multiple of what was measured: beyond it all lines would lie on the axis.
+const BASELINE_MAX: f64 = 4.0;
 /// Points of a line-rate curve.
 const CURVE_POINTS: usize = 40;
 
@@ -43,9 +45,15 @@ pub(super) fn charts(page: &mut Page, results: &Results, figures: &[Summary]) {
 fn chart(page: &mut Page, caption: String, cells: &[(usize, &Cell)], sizes: &[f64], figures: &[Summary]) {
     let rate = |cell: usize| figures.iter().find(|summary| summary.cell == cell && is_rate(summary));
     let mut lines: Vec<Line> = Vec::new();
-    let mut baseline: Vec<(f64, f64)> = Vec::new();
+    let mut baselines: Vec<Baseline> = Vec::new();
     for (index, cell) in cells {
-        baseline.extend(cell.baseline_pps.map(|pps| (cell.size_wire, pps)));
+        if let Some(pps) = cell.baseline_pps {
+            let (name, point) = (line_name(cell), (cell.size_wire, pps));
+            match baselines.iter_mut().find(|one| one.name == name) {
+                Some(one) => one.points.push(point),
+                None => baselines.push(Baseline { name, points: vec![point] }),
+            }
+        }
         let Some(summary) = rate(*index) else { continue };
         let words = format!("{} B: {} {}", cell.size_wire, summary.words(), summary.mark_words());
         let point = (cell.size_wire, summary.median(), words);
@@ -60,20 +68,21 @@ fn chart(page: &mut Page, caption: String, cells: &[(usize, &Cell)], sizes: &[f6
     for line in &mut lines {
         line.points.sort_by(|one, other| one.0.total_cmp(&other.0));
     }
-    baseline.sort_by(|one, other| one.0.total_cmp(&other.0));
-    let measured = lines.iter().flat_map(|line| &line.points).map(|(_, y, _)| *y);
-    let most = measured.chain(baseline.iter().map(|(_, y)| *y)).fold(0.0, f64::max);
+    let measured = lines.iter().flat_map(|line| &line.points).map(|(_, y, _)| *y).fold(0.0, f64::max);
+    baselines.retain(|one| one.points.len() > 1 && one.most() <= BASELINE_MAX * measured);
+    let most = baselines.iter().map(Baseline::most).fold(measured, f64::max);
     let ((x_from, x_to), (y_from, y_to)) = (Plot::x_range(), Plot::y_range());
     let (least, largest) = (sizes.first().copied().unwrap_or(64.0), sizes.last().copied().unwrap_or(64.0));
     let x = Scale::log_between(least, largest, x_from + 10.0, x_to - 10.0);
     let y = Scale::linear(most, y_from, y_to);
     let mut references = Vec::new();
-    if baseline.len() > 1 {
+    for mut baseline in baselines {
+        baseline.points.sort_by(|one, other| one.0.total_cmp(&other.0));
         references.push(Reference {
             name: "the same path without the DUT".to_owned(),
             label: String::new(),
             class: "base",
-            points: baseline,
+            points: baseline.points,
         });
     }
     references.extend(LINKS_GBPS.iter().filter_map(|gbps| line_rate(*gbps, least, largest, y.high())));
@@ -83,6 +92,18 @@ fn chart(page: &mut Page, caption: String, cells: &[(usize, &Cell)], sizes: &[f6
     let y_ticks = y.ticks().into_iter().map(|tick| (tick, short_pps(tick))).collect();
     let (x_title, y_title) = ("bytes of a frame on the wire", "pps");
     Plot { caption, description, x, y, x_ticks, y_ticks, x_title, y_title, lines, references }.put(page);
+}
+
+/// What a device's path carries without it, by frame size.
+struct Baseline {
+    name: String,
+    points: Vec<(f64, f64)>,
+}
+
+impl Baseline {
+    fn most(&self) -> f64 {
+        self.points.iter().map(|(_, pps)| *pps).fold(0.0, f64::max)
+    }
 }
 
 /// The line-rate curve of a link, as far as it is within the picture.
