@@ -13,7 +13,7 @@ use linerate_programs::serve::{Addresses, Echo};
 use linerate_programs::{OverStack, Program};
 use linerate_report::{Counted, Loss, SessionAccount, SessionLoss, SessionPoint};
 use linerate_sys::{clock, random};
-use linerate_tcp::{ConnectOptions, Counters, State};
+use linerate_tcp::{App, ConnectOptions, Counters, Stack, State};
 
 use super::pair::{EndStats, Shape};
 use super::{Ends, Pair, PairError};
@@ -23,6 +23,7 @@ use linerate_ledger::counters::CounterSources;
 use linerate_ledger::ledger::{self, Ledger};
 use linerate_testbed::cpu::CpuTimes;
 use linerate_testbed::switches::SwitchSource;
+use linerate_worker::Worker;
 
 /// Port of the server.
 const SERVICE: u16 = 7;
@@ -197,14 +198,14 @@ fn trial(
     begun.map_err(PairError::Program)?;
     // The load generator ends by itself; what does not end then is a fault, and shows as unexplained.
     let give_up_ns = start_ns.saturating_add(spec.duration_ns).saturating_add(4 * spec.timeout_ns + 10_000_000_000);
-    pair.drive(|client, now_ns| {
-        use linerate_tcp::App;
-        client.datapath.app().is_done() || now_ns >= give_up_ns
-    })?;
+    pair.drive(|client, now_ns| client.datapath.app().is_done() || now_ns >= give_up_ns)?;
     let cpu = CpuTimes::read()?.since(&cpu_before);
-    reset_server(pair);
+    let (mut point, mut notes) = found(pair);
     let (read, is_over) = read_at_rest(
         || {
+            // Each time, because what was on its way meanwhile may have begun connections.
+            end_all(&mut pair.client);
+            end_all(&mut pair.server);
             pair.settle(QUIET_NS, phases.drain_max_ns)?;
             Ok(pair.stats()?.sent())
         },
@@ -225,16 +226,22 @@ fn trial(
         Some(moved) => ledger::close_over_memory(forward, Some(backward), moved)?,
         None => ledger::close_ways(forward, Some(backward), difference.as_ref())?,
     };
-    let mut notes = Vec::new();
     if !is_over || [before, after].iter().flatten().any(|(_, is_quiet)| !is_quiet) {
         notes.push("the path did not come to rest: packets were still under way, or others than the trial's moved its counters".into());
     }
+    let sent_again = |counters: &[Counters; 2]| counters.iter().map(|counters| counters.retrans_segs).sum::<u64>();
+    point.retransmitted = sent_again(&counters) - sent_again(&counters_before);
+    point.packets_lost = ledger.account.lost().iter().filter(|loss| loss.packets > 0).cloned().collect();
+    point.packets_unexplained = ledger.account.unexplained();
+    Ok(SessionOutcome { point, ledger, cpu, notes })
+}
+
+/// What the load generator counted, without what is of packets, and what it has to say.
+fn found(pair: &mut Sessions) -> (SessionPoint, Vec<String>) {
     let client = &pair.client.datapath.app().program;
     let (connections, requests) = client.accounts();
-    notes.extend(client.meters().refusals.iter().map(|(why, count)| format!("{count} connections not begun: {why}")));
     let meters = client.meters();
-    let sent_again = |counters: &[Counters; 2]| counters.iter().map(|counters| counters.retrans_segs).sum::<u64>();
-    let account_of_packets = &ledger.account;
+    let notes = meters.refusals.iter().map(|(why, count)| format!("{count} connections not begun: {why}")).collect();
     let point = SessionPoint {
         load: 0.0,
         connections: account(&connections),
@@ -242,11 +249,11 @@ fn trial(
         answered_per_second: meters.answered as f64 * 1e9 / client.measured_ns(clock::now_ns()).max(1) as f64,
         handshake: Delays::of_thread(&meters.handshakes).latency(),
         answer: Delays::of_thread(&meters.latency).latency(),
-        retransmitted: sent_again(&counters) - sent_again(&counters_before),
-        packets_lost: account_of_packets.lost().iter().filter(|loss| loss.packets > 0).cloned().collect(),
-        packets_unexplained: account_of_packets.unexplained(),
+        retransmitted: 0,
+        packets_lost: Vec::new(),
+        packets_unexplained: 0,
     };
-    Ok(SessionOutcome { point, ledger, cpu, notes })
+    (point, notes)
 }
 
 /// Reads the counters of a path whose ends `settle`, each time by saying how many packets they have sent so far. What the kernel had let go of
@@ -288,9 +295,10 @@ fn find_the_way(pair: &mut Sessions, spec: &SessionSpec<'_>) -> Result<(), PairE
     pair.settle(QUIET_NS, PROBE_NS)
 }
 
-/// Ends what the client gave up and the server does not know of, or it would send again for minutes.
-fn reset_server(pair: &mut Sessions) {
-    pair.server.datapath.with(clock::now_ns(), |_, io| {
+/// Ends the connections of an end that are left: those that the other one does not know of, because its last packets were lost, would be sent
+/// again for minutes, and the path would not come to rest.
+fn end_all<A: App>(end: &mut Worker<Stack<A>>) {
+    end.datapath.with(clock::now_ns(), |_, io| {
         for index in 0..io.connection_indexes() {
             if let Some(conn) = io.connection_at(index) {
                 io.abort(conn);
