@@ -373,3 +373,31 @@ fn each_device_has_the_line_of_its_own_path_unless_that_is_far_beyond_the_pictur
     results.cells = [before, far].concat();
     assert_eq!(lines(&results), 2);
 }
+
+#[test]
+fn tests_of_tcp_open_with_what_each_device_carries() {
+    let mut results = rich(1);
+    let is_of_tcp = |finding: &Finding| {
+        let found = finding.result.as_ref();
+        matches!(found, Some(TestResult::ConnectionRate(_) | TestResult::ConcurrentConnections(_)))
+    };
+    results.cells.truncate(1);
+    results.cells[0].findings.retain(is_of_tcp);
+    let text = results_terminal(&results, 100, false);
+    let sentence = "all succeed at 1.000 k/s connections (not at 2.000 k/s), 500 connections at a time (not at 1,000).";
+    assert!(text.split_whitespace().collect::<Vec<_>>().join(" ").contains(sentence), "{text}");
+    assert!(text.contains("Connections and requests that all succeed"), "{text}");
+    // The load that succeeded and the one that did not, with what became of its packets.
+    assert!(text.contains("120, in DUT, IPv4 input"), "{text}");
+    let page = html(&results);
+    for caption in ["Connections a second that all succeed", "Connections at a time that all succeed"] {
+        assert!(page.contains(caption), "{caption}");
+    }
+    // Of many cells the best and the least.
+    let cell = results.cells[0].clone();
+    for number in 0..8 {
+        results.cells.push(Cell { id: format!("more-{number}"), dut_name: format!("dut{number}"), ..cell.clone() });
+    }
+    let text = results_terminal(&results, 400, false);
+    assert!(text.contains("All connections a second succeed, at most: "), "{text}");
+}

@@ -4,8 +4,8 @@ use super::chart::{Scale, Svg, WIDTH};
 use super::page::{Page, shortened};
 use crate::Results;
 use crate::figure::{Mark, Summary, Unit};
-use crate::overview::is_rate;
 use crate::overview::labels::Labels;
+use crate::overview::{is_rate, limits};
 
 const ROWS_MAX: usize = 24;
 /// Published figures beyond this multiple of the measured ones are only pointed at: they would make all bars dots.
@@ -118,18 +118,32 @@ pub(super) fn costs(page: &mut Page, labels: &Labels, figures: &[Summary]) {
     let is_time = |summary: &&Summary| summary.test == "cpu" && summary.unit == Unit::Nanoseconds;
     let mut costs: Vec<&Summary> = figures.iter().filter(is_time).collect();
     costs.dedup_by_key(|summary| summary.cell);
-    costs.truncate(ROWS_MAX);
-    if costs.is_empty() {
+    page.raw("<div class=\"charts wide\">");
+    of_cells(page, labels, &costs, "CPU time per packet, all cores together");
+    page.raw("</div>");
+}
+
+/// The most connections and requests that succeed, a picture for each test.
+pub(super) fn sessions(page: &mut Page, labels: &Labels, figures: &[Summary]) {
+    page.raw("<div class=\"charts wide\">");
+    for (what, of_test) in limits(figures) {
+        of_cells(page, labels, &of_test, &format!("{}{} that all succeed", what[..1].to_uppercase(), &what[1..]));
+    }
+    page.raw("</div>");
+}
+
+/// One bar for each of these figures.
+fn of_cells(page: &mut Page, labels: &Labels, figures: &[&Summary], caption: &str) {
+    let shown: Vec<_> = figures.iter().take(ROWS_MAX).collect();
+    if shown.is_empty() {
         return;
     }
-    let scale = Scale::linear(costs.iter().map(|summary| summary.max()).fold(0.0, f64::max), 0.0, WIDTH - 4.0);
-    let mut svg = Svg::new(WIDTH, ROW * costs.len() as f64);
-    for (row, summary) in costs.iter().enumerate() {
+    let scale = Scale::linear(shown.iter().map(|summary| summary.max()).fold(0.0, f64::max), 0.0, WIDTH - 4.0);
+    let mut svg = Svg::new(WIDTH, ROW * shown.len() as f64);
+    for (row, summary) in shown.iter().enumerate() {
         bar(&mut svg, &scale, ROW * row as f64, summary, labels.of(summary.cell));
     }
-    page.raw("<div class=\"charts wide\">");
-    svg.put(page, "CPU time per packet, all cores together", "The values are in the table below.", &[]);
-    page.raw("</div>");
+    svg.put(page, caption, "The values are in the table below.", &[]);
 }
 
 #[cfg(test)]

@@ -57,6 +57,7 @@ pub fn html(results: &Results) -> String {
                 sizes::charts(&mut page, results, &figures);
                 bars::throughput(&mut page, results, &labels, &figures);
             }
+            Topic::SessionLimits => bars::sessions(&mut page, &labels, &figures),
             Topic::Loss => loss::charts(&mut page, results),
             Topic::Latency => latency::charts(&mut page, results, &labels),
             Topic::Cost => bars::costs(&mut page, &labels, &figures),

@@ -25,9 +25,13 @@ pub(crate) struct KeyFigure {
     pub(crate) marks: String,
 }
 
-/// The rate of the first goal in each cell, or the best of each DUT where cells are many, with the spread over the repetitions.
+/// The rate of the first goal in each cell, or the best of each DUT where cells are many, with the spread over the repetitions. Where there is no
+/// such rate, that of connections or requests.
 pub(crate) fn key_figures(results: &Results, labels: &Labels, figures: &[Summary]) -> Vec<KeyFigure> {
     let mut rates = first_goals(results, figures);
+    if rates.is_empty() {
+        rates = super::limits(figures).into_iter().next().map_or_else(Vec::new, |(_, figures)| figures);
+    }
     if rates.len() > KEY_FIGURES_MAX {
         rates = best_of_each_dut(results, &rates);
     }
@@ -90,8 +94,10 @@ pub(super) fn sentences(results: &Results, labels: &Labels, figures: &[Summary],
             sentences.push(format!("Fastest ({goal}): {}. Slowest: {}.", described(most), described(least)));
         }
         (Some(only), _) => sentences.push(format!("{}: {}, {}.", only.name, described(only), spread_words(only))),
-        // Tests of TCP have rates of connections, in a table of their own.
-        _ if figures.iter().any(|summary| matches!(summary.unit, Unit::PerSecond | Unit::Connections)) => {}
+        // Tests of TCP have rates of connections.
+        _ if figures.iter().any(|summary| matches!(summary.unit, Unit::PerSecond | Unit::Connections)) => {
+            sentences.extend(super::sessions::sentences(labels, figures, results.cells.len()));
+        }
         _ => sentences.push("No rate was measured.".to_owned()),
     }
     sentences.extend(super::goals::sentence(results));

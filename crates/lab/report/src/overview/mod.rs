@@ -21,6 +21,7 @@ pub(crate) use grids::{is_rate, loss_points};
 use head::sentences;
 pub(crate) use head::{KeyFigure, key_figures};
 pub(crate) use recommendation::recommendation;
+pub(crate) use sessions::limits;
 
 use crate::figure::{Mark, summaries};
 use crate::{ExperimentTrial, Results};
@@ -70,7 +71,11 @@ pub(crate) enum Topic {
     Link,
     Published,
     FlowCounters,
-    /// Connections and requests, load by load.
+    /// The most connections and requests that succeed.
+    SessionLimits,
+    /// What became of them by load.
+    SessionLoads,
+    /// Echoes.
     Sessions,
     Loss,
     Latency,
@@ -135,6 +140,7 @@ pub(crate) fn overview(results: &Results) -> Overview {
         flow_counters::grid(results, &labels),
         grids::link(results, &labels, &figures),
         captures::grid(results, &labels),
+        sessions::found(&labels, &figures),
         sessions::loads(results, &labels),
         sessions::echoes(results, &labels),
         sessions::echo_accounts(results, &labels),

@@ -1,11 +1,93 @@
 //! Connections and requests: what became of each load, and echoes over connections that stand.
 
 use super::labels::Labels;
-use super::{Entry, Grid, Tone, Topic};
+use super::{Entry, Grid, Tone, Topic, explained};
+use crate::figure::Summary;
+use crate::number::sum;
 use crate::units::{count, nanoseconds, per_second};
 use crate::{EchoesFound, Results, SessionAccount, SessionPoint, SessionsFound, TestResult};
 
-/// Every load of every cell.
+/// More cells than this are for the tables.
+const CELLS_MAX: usize = 6;
+/// The tests that look for the most that succeeds, what it is of, and what of each cell is said in a sentence.
+const SEARCHES: [(&str, &str); 3] = [
+    ("connection-rate", "connections a second"),
+    ("request-rate", "requests a second"),
+    ("concurrent-connections", "connections at a time"),
+];
+
+/// What a figure is the most of, if it is one of these tests'.
+fn most_of(summary: &Summary) -> Option<&'static str> {
+    SEARCHES.iter().find(|(test, _)| *test == summary.test).map(|(_, what)| *what)
+}
+
+/// The figures of each of these tests that some cell has, with what they are the most of.
+pub(crate) fn limits(figures: &[Summary]) -> Vec<(&'static str, Vec<&Summary>)> {
+    let of = |(test, what): (&str, &'static str)| (what, figures.iter().filter(|one| one.test == test).collect());
+    SEARCHES.into_iter().map(of).filter(|(_, figures): &(_, Vec<_>)| !figures.is_empty()).collect()
+}
+
+/// The most that all succeed, by cell.
+pub(super) fn found(labels: &Labels, figures: &[Summary]) -> Grid {
+    let columns = [
+        ("cell", false),
+        ("all succeed", false),
+        ("median", true),
+        ("min", true),
+        ("max", true),
+        ("fails at", true),
+        ("mark", false),
+    ];
+    let mut grid = Grid::new(Topic::SessionLimits, "Connections and requests that all succeed", &columns);
+    for summary in figures {
+        let Some(what) = most_of(summary) else { continue };
+        let words = |value| summary.unit.words(value);
+        let tone = if summary.marks.is_empty() { Tone::Strong } else { Tone::Doubtful };
+        grid.rows.push(vec![
+            Entry::new(labels.of(summary.cell)),
+            Entry::new(what),
+            Entry::toned(summary.words(), tone),
+            Entry::new(words(summary.min())),
+            Entry::new(words(summary.max())),
+            Entry::new(summary.upper.map_or("-".to_owned(), words)),
+            Entry::toned(summary.mark_words(), Tone::Doubtful),
+        ]);
+    }
+    let marks = figures.iter().filter(|summary| most_of(summary).is_some()).flat_map(|summary| &summary.marks);
+    grid.notes = explained(marks.copied());
+    grid
+}
+
+/// The same in a sentence for each cell, or, of many cells, for each test.
+pub(super) fn sentences(labels: &Labels, figures: &[Summary], cells: usize) -> Vec<String> {
+    let limits = limits(figures);
+    if cells > CELLS_MAX {
+        let by_median = |one: &&&Summary, other: &&&Summary| one.median().total_cmp(&other.median());
+        let of_test = |(what, all): &(&str, Vec<&Summary>)| {
+            let described = |summary: &Summary| format!("{} {}", labels.of(summary.cell), summary.words());
+            let (most, least) = (all.iter().max_by(by_median)?, all.iter().min_by(by_median)?);
+            Some(format!("All {what} succeed, at most: {}; at least: {}.", described(most), described(least)))
+        };
+        return limits.iter().filter_map(of_test).collect();
+    }
+    let of_cell = |cell: usize| {
+        let of_test = |(what, all): &(&str, Vec<&Summary>)| {
+            let summary = all.iter().find(|summary| summary.cell == cell)?;
+            // The unit says what is of a second.
+            let what = what.trim_end_matches(" a second");
+            let fails = summary.upper.map(|upper| format!("not at {}", summary.unit.words(upper)));
+            let more = [fails.unwrap_or_default(), summary.mark_words()];
+            let more: Vec<&str> = more.iter().map(String::as_str).filter(|text| !text.is_empty()).collect();
+            let more = if more.is_empty() { String::new() } else { format!(" ({})", more.join(", ")) };
+            Some(format!("{} {what}{more}", summary.words()))
+        };
+        let parts: Vec<String> = limits.iter().filter_map(of_test).collect();
+        (!parts.is_empty()).then(|| format!("{}: all succeed at {}.", labels.of(cell), parts.join(", ")))
+    };
+    (0..cells).filter_map(of_cell).collect()
+}
+
+/// The highest load of each search at which all succeeded, and the lowest at which something failed.
 pub(super) fn loads(results: &Results, labels: &Labels) -> Grid {
     let columns = [
         ("cell", false),
@@ -18,23 +100,24 @@ pub(super) fn loads(results: &Results, labels: &Labels) -> Grid {
         ("unexplained", true),
         ("p99", true),
         ("sent again", true),
-        ("packets lost", false),
     ];
-    let mut grid = Grid::new(Topic::Sessions, "Connections and requests", &columns);
+    let mut grid = Grid::new(Topic::SessionLoads, "Loads that succeeded and loads that did not", &columns);
     for (index, cell) in results.cells.iter().enumerate() {
         for finding in &cell.findings {
             let Some((found, words)) = finding.result.as_ref().and_then(of_loads) else { continue };
-            for point in &found.points {
+            for point in decisive(found) {
                 let load = words(point.load);
                 grid.rows.push(row(labels.of(index), &load, "connections", (&point.connections, point)));
                 grid.rows.push(row(labels.of(index), &load, "requests", (&point.requests, point)));
+                grid.rows.push(packets_row(labels.of(index), &load, point));
             }
         }
     }
     if !grid.rows.is_empty() {
         grid.notes = vec![
-            "Intended: asked for by the load. Begun and not completed is lost, by what the client saw. p99: of handshakes, and of \
-             answers, from the time at which they were due. Sent again: segments of both stacks. Packets lost: by the ledger."
+            "Of each search the highest load that succeeded and the lowest that did not; result.json has all. Intended: asked for by the \
+             load. Begun and not completed is lost, by what the client saw. p99: of handshakes, and of answers, from the time at which \
+             they were due. Packets of both ends, by the ledger; sent again: segments of both stacks."
                 .to_owned(),
         ];
     }
@@ -51,16 +134,18 @@ fn of_loads(found: &TestResult) -> Option<(&SessionsFound, Words)> {
     }
 }
 
+/// The last trial of the highest load at which all succeeded, and that of the lowest at which something failed; where nothing succeeded, of the
+/// lowest load.
+fn decisive(found: &SessionsFound) -> impl Iterator<Item = &SessionPoint> {
+    let least = found.points.iter().map(|point| point.load).reduce(f64::min);
+    let loads = [found.highest, found.fails_at.or(if found.highest.is_none() { least } else { None })];
+    loads.into_iter().flatten().filter_map(|load| found.points.iter().rfind(|point| point.load == load))
+}
+
 fn row(label: &str, load: &str, of: &str, (account, point): (&SessionAccount, &SessionPoint)) -> Vec<Entry> {
     let times = if of == "connections" { point.handshake } else { point.answer };
     let lost_tone = if account.lost_total() > 0 { Tone::Bad } else { Tone::Good };
     let unexplained_tone = if account.unexplained() != 0 { Tone::Bad } else { Tone::Plain };
-    let packets: Vec<String> = point
-        .packets_lost
-        .iter()
-        .map(|loss| format!("{} {}: {}", count(loss.packets), loss.place, loss.cause_words()))
-        .chain((point.packets_unexplained != 0).then(|| format!("{} unexplained", point.packets_unexplained)))
-        .collect();
     vec![
         Entry::new(label),
         Entry::new(load),
@@ -71,9 +156,33 @@ fn row(label: &str, load: &str, of: &str, (account, point): (&SessionAccount, &S
         Entry::toned(account.lost_words(), lost_tone),
         Entry::toned(account.unexplained().to_string(), unexplained_tone),
         Entry::new(times.map_or("-".to_owned(), |times| nanoseconds(times.p99_ns as f64))),
-        Entry::new(count(point.retransmitted)),
-        Entry::new(if packets.is_empty() { "0".to_owned() } else { packets.join("; ") }),
+        Entry::new(""),
     ]
+}
+
+/// What became of the packets of both ends.
+fn packets_row(label: &str, load: &str, point: &SessionPoint) -> Vec<Entry> {
+    let lost_tone = if point.packets_lost.is_empty() { Tone::Good } else { Tone::Bad };
+    let unexplained_tone = if point.packets_unexplained != 0 { Tone::Bad } else { Tone::Plain };
+    let mut row = [label, load, "packets", "", "", ""].map(Entry::new).to_vec();
+    row.extend([
+        Entry::toned(packets_lost(point), lost_tone),
+        Entry::toned(point.packets_unexplained.to_string(), unexplained_tone),
+        Entry::new(""),
+        Entry::new(count(point.retransmitted)),
+    ]);
+    row
+}
+
+/// `80,455, most in receive ring of lr-in`.
+fn packets_lost(point: &SessionPoint) -> String {
+    let all = sum(point.packets_lost.iter().map(|loss| loss.packets));
+    let most = point.packets_lost.iter().max_by_key(|loss| loss.packets).filter(|loss| loss.packets > 0);
+    let place = most.map_or(String::new(), |loss| match loss.packets == all {
+        true => format!(", in {}", loss.place),
+        false => format!(", most in {}", loss.place),
+    });
+    format!("{}{place}", count(all))
 }
 
 /// Echoes by cell, stack and order.
