@@ -41,7 +41,7 @@ pub struct Trial {
     /// The intended rate in packets per second.
     #[serde(deserialize_with = "number::or_null")]
     pub load_pps: f64,
-    /// How long packets were sent, in nanoseconds.
+    /// How long packets were sent, in nanoseconds; in tests of TCP, how long the trial took, in which connections are set up and closed, too.
     pub duration_ns: u64,
     /// Where every packet went.
     #[serde(flatten)]

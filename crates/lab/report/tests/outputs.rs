@@ -399,5 +399,43 @@ fn tests_of_tcp_open_with_what_each_device_carries() {
         results.cells.push(Cell { id: format!("more-{number}"), dut_name: format!("dut{number}"), ..cell.clone() });
     }
     let text = results_terminal(&results, 400, false);
-    assert!(text.contains("All connections a second succeed, at most: "), "{text}");
+    assert!(text.contains("All connections a second succeed: at most "), "{text}");
+}
+
+#[test]
+fn echoes_are_drawn_by_connections_beside_the_published_ones() {
+    let mut results = rich(1);
+    results.cells.truncate(1);
+    results.cells[0].findings.retain(|finding| matches!(finding.result, Some(TestResult::TcpEcho(_))));
+    let published = |source: &str, connections: u64| PublishedRow {
+        source: format!("somebody, 2018, {source}"),
+        what: "echoes".to_owned(),
+        value: Some(5e6 - connections as f64),
+        per_ghz: None,
+        text: "5 M".to_owned(),
+    };
+    let cell = results.cells[0].clone();
+    let of = |cores: &'static str, ports: &'static str| {
+        let cell = &cell;
+        [1, 64, 10_000].map(move |connections| Cell {
+            id: format!("{cores}-{ports}-{connections}"),
+            flows: connections,
+            cores: Some(cores.to_owned()),
+            ports: Some(ports.to_owned()),
+            published: vec![published(ports, connections)],
+            ..cell.clone()
+        })
+    };
+    results.cells = [of("shared", "pipe"), of("shared", "memif"), of("apart", "pipe")].concat();
+    let page = html(&results);
+    for words in ["Echoes a second by connections, cores shared", "Echoes a second by connections, cores apart"] {
+        assert!(page.contains(words), "{words}");
+    }
+    // Lines are those of a path; of a source what the others do not have, or all of it where it is the only one.
+    for words in ["plain, pipe</span>", "plain, memif</span>", ">memif</text>", "published: somebody, 2018, pipe<"] {
+        assert!(page.contains(words), "{words}");
+    }
+    assert!(results_terminal(&results, 400, false).contains("Echoes a second: at most "));
+    results.cells.truncate(1);
+    assert!(html(&results).contains("<figcaption>Echoes a second</figcaption>"));
 }

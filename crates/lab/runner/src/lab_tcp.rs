@@ -1,5 +1,7 @@
 //! TestbedFactory whose ends are TCP stacks of the tester: what tests of connections, of requests and of echoes are made on.
 
+use std::time::Instant;
+
 use linerate_experiment::{DirectLink, EchoOrder, EchoStack, Experiment, FlowSpec, TesterPorts, TopologyKind};
 use linerate_port::Drops;
 use linerate_report::{
@@ -103,9 +105,11 @@ impl<'a> TcpRig<'a> {
     fn report(
         &self,
         order: &TrialRequest,
-        (account, cpu, duration_ns): (Account, &CpuTimes, u64),
+        (account, cpu, began): (Account, &CpuTimes, Instant),
         notes: Vec<String>,
     ) -> ExperimentTrial {
+        // Packets are counted while connections are set up and closed, too, so a rate is of all that time.
+        let duration_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let unknown = vec!["when cores were away is not watched in tests of TCP".into()];
         let stalls = Stalls { unknown, ..Stalls::default() };
         ExperimentTrial {
@@ -198,13 +202,14 @@ impl Testbed for TcpRig<'_> {
             None => Ok(()),
         };
         flush().map_err(gone)?;
+        let began = Instant::now();
         let outcome = run_sessions(&mut self.ends, self.sources.as_mut(), self.path.switch(), &spec, &mut flush);
         self.device.check().map_err(device)?;
         let outcome = outcome.map_err(gone)?;
         let after = self.device.counters().map_err(device)?;
         let mut notes = outcome.notes;
         notes.extend(outcome.ledger.unnamed_notes());
-        let trial = self.report(order, (outcome.ledger.account, &outcome.cpu, wanted.duration_ns), notes);
+        let trial = self.report(order, (outcome.ledger.account, &outcome.cpu, began), notes);
         Ok((ExperimentTrial { dut_counters: moved(&before, &after), ..trial }, outcome.point))
     }
 
@@ -213,11 +218,10 @@ impl Testbed for TcpRig<'_> {
         order: &TrialRequest,
         duration_ns: u64,
     ) -> Result<(ExperimentTrial, TestResult), TestbedError> {
-        let cores = self.cores();
+        let (cores, began) = (self.cores(), Instant::now());
         let outcome = udp_loop::run(&mut self.ends, duration_ns, cores).map_err(gone)?;
         self.device.check().map_err(|error| TestbedError::Device(error.to_string()))?;
-        let trial =
-            self.report(order, (counted(outcome.packets, &outcome.drops)?, &outcome.cpu, duration_ns), Vec::new());
+        let trial = self.report(order, (counted(outcome.packets, &outcome.drops)?, &outcome.cpu, began), Vec::new());
         let per_ghz = self.core_clock_ghz().map(|ghz| outcome.found.per_second / ghz);
         let found = UdpFound { per_ghz, ..outcome.found };
         Ok((trial, TestResult::UdpLoop(found)))
@@ -242,6 +246,7 @@ impl Testbed for TcpRig<'_> {
             )));
         }
         let spec = EchoSpec { connections: connections as usize, orders, duration_ns, cores: self.cores() };
+        let began = Instant::now();
         let outcome = match stack {
             EchoStack::Linerate => echo::run(&mut self.ends, &spec),
             EchoStack::Linux => peers::linux(&spec),
@@ -250,8 +255,8 @@ impl Testbed for TcpRig<'_> {
         }
         .map_err(gone)?;
         self.device.check().map_err(|error| TestbedError::Device(error.to_string()))?;
-        let times = (counted(outcome.packets, &outcome.drops)?, &outcome.cpu, duration_ns * orders.len() as u64);
-        let trial = self.report(order, times, outcome.notes);
+        let counted = (counted(outcome.packets, &outcome.drops)?, &outcome.cpu, began);
+        let trial = self.report(order, counted, outcome.notes);
         let mut found = outcome.found;
         let clock_ghz = self.core_clock_ghz();
         found.points.iter_mut().for_each(|point| point.per_ghz = clock_ghz.map(|ghz| point.per_second / ghz));

@@ -133,7 +133,7 @@ pub(super) fn sessions(page: &mut Page, labels: &Labels, figures: &[Summary]) {
 }
 
 /// One bar for each of these figures.
-fn of_cells(page: &mut Page, labels: &Labels, figures: &[&Summary], caption: &str) {
+pub(super) fn of_cells(page: &mut Page, labels: &Labels, figures: &[&Summary], caption: &str) {
     let shown: Vec<_> = figures.iter().take(ROWS_MAX).collect();
     if shown.is_empty() {
         return;

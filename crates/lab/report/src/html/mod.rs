@@ -7,6 +7,7 @@ mod bars;
 mod captures;
 mod chart;
 mod cores;
+mod echoes;
 mod flow;
 mod latency;
 mod loss;
@@ -58,6 +59,7 @@ pub fn html(results: &Results) -> String {
                 bars::throughput(&mut page, results, &labels, &figures);
             }
             Topic::SessionLimits => bars::sessions(&mut page, &labels, &figures),
+            Topic::Echoes => echoes::charts(&mut page, results, &labels, &figures),
             Topic::Loss => loss::charts(&mut page, results),
             Topic::Latency => latency::charts(&mut page, results, &labels),
             Topic::Cost => bars::costs(&mut page, &labels, &figures),

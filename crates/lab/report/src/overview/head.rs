@@ -1,7 +1,7 @@
 //! The result in words, and where it was measured.
 
-use super::labels::Labels;
-use super::{Entry, Grid, Tone, Topic, is_rate};
+use super::labels::{Labels, path_name};
+use super::{Entry, Grid, Tone, Topic, is_echoes, is_rate};
 use crate::figure::{Missing, Summary, Unit};
 use crate::units::{count, nanoseconds, percent};
 use crate::{Environment, Finding, Results};
@@ -25,15 +25,18 @@ pub(crate) struct KeyFigure {
     pub(crate) marks: String,
 }
 
-/// The rate of the first goal in each cell, or the best of each DUT where cells are many, with the spread over the repetitions. Where there is no
-/// such rate, that of connections or requests.
+/// The rate of the first goal in each cell, or the best of each path where cells are many, with the spread over the repetitions. Where there is no
+/// such rate, that of connections or requests, or of echoes.
 pub(crate) fn key_figures(results: &Results, labels: &Labels, figures: &[Summary]) -> Vec<KeyFigure> {
     let mut rates = first_goals(results, figures);
     if rates.is_empty() {
         rates = super::limits(figures).into_iter().next().map_or_else(Vec::new, |(_, figures)| figures);
     }
+    if rates.is_empty() {
+        rates = figures.iter().filter(|summary| is_echoes(summary)).collect();
+    }
     if rates.len() > KEY_FIGURES_MAX {
-        rates = best_of_each_dut(results, &rates);
+        rates = best_of_each_path(results, &rates);
     }
     rates.truncate(KEY_FIGURES_MAX);
     let key = |summary: &Summary| KeyFigure {
@@ -45,11 +48,11 @@ pub(crate) fn key_figures(results: &Results, labels: &Labels, figures: &[Summary
     rates.into_iter().map(key).collect()
 }
 
-fn best_of_each_dut<'a>(results: &Results, rates: &[&'a Summary]) -> Vec<&'a Summary> {
-    let dut = |summary: &Summary| results.cells.get(summary.cell).map_or("", |cell| cell.dut_name.as_str());
+fn best_of_each_path<'a>(results: &Results, rates: &[&'a Summary]) -> Vec<&'a Summary> {
+    let path = |summary: &Summary| results.cells.get(summary.cell).map_or(String::new(), path_name);
     let mut best: Vec<&'a Summary> = Vec::new();
     for rate in rates {
-        match best.iter_mut().find(|other| dut(other) == dut(rate)) {
+        match best.iter_mut().find(|other| path(other) == path(rate)) {
             Some(other) if other.median() >= rate.median() => {}
             Some(other) => *other = rate,
             None => best.push(rate),

@@ -71,6 +71,11 @@ pub(crate) fn flows_words(flows: u64) -> String {
 /// The device, and the placement on cores where that is a dimension: what a line of a picture stands for.
 pub(crate) fn line_name(cell: &Cell) -> String {
     let cores = cell.cores.as_ref().map_or(String::new(), |name| format!(", cores {name}"));
-    let ip = cell.ip.as_ref().map_or(String::new(), |ip| format!(", {ip}"));
-    format!("{}{ip}{cores}", cell.dut_name)
+    format!("{}{cores}", path_name(cell))
+}
+
+/// The device, and the version of IP and the tester's ports where they are a dimension.
+pub(crate) fn path_name(cell: &Cell) -> String {
+    let more = [&cell.ip, &cell.ports].into_iter().flatten().map(|name| format!(", {name}"));
+    format!("{}{}", cell.dut_name, more.collect::<String>())
 }

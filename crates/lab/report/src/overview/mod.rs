@@ -21,7 +21,7 @@ pub(crate) use grids::{is_rate, loss_points};
 use head::sentences;
 pub(crate) use head::{KeyFigure, key_figures};
 pub(crate) use recommendation::recommendation;
-pub(crate) use sessions::limits;
+pub(crate) use sessions::{is_echoes, limits};
 
 use crate::figure::{Mark, summaries};
 use crate::{ExperimentTrial, Results};
@@ -75,7 +75,9 @@ pub(crate) enum Topic {
     SessionLimits,
     /// What became of them by load.
     SessionLoads,
-    /// Echoes.
+    /// Echoes by connections.
+    Echoes,
+    /// What else is of echoes.
     Sessions,
     Loss,
     Latency,

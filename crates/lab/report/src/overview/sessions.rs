@@ -27,6 +27,11 @@ pub(crate) fn limits(figures: &[Summary]) -> Vec<(&'static str, Vec<&Summary>)> 
     SEARCHES.into_iter().map(of).filter(|(_, figures): &(_, Vec<_>)| !figures.is_empty()).collect()
 }
 
+/// Whether a figure is Linerate's own echoes, the connection whose byte came back sending next.
+pub(crate) fn is_echoes(summary: &Summary) -> bool {
+    summary.test == "tcp-echo" && summary.name == "echoes"
+}
+
 /// The most that all succeed, by cell.
 pub(super) fn found(labels: &Labels, figures: &[Summary]) -> Grid {
     let columns = [
@@ -58,17 +63,23 @@ pub(super) fn found(labels: &Labels, figures: &[Summary]) -> Grid {
     grid
 }
 
-/// The same in a sentence for each cell, or, of many cells, for each test.
+/// The same in a sentence for each cell, or, of many cells, for each test; and the most and the least echoes.
 pub(super) fn sentences(labels: &Labels, figures: &[Summary], cells: usize) -> Vec<String> {
     let limits = limits(figures);
-    if cells > CELLS_MAX {
+    let described = |summary: &Summary| format!("{} {}", labels.of(summary.cell), summary.words());
+    let extremes = |all: &[&Summary]| {
         let by_median = |one: &&&Summary, other: &&&Summary| one.median().total_cmp(&other.median());
-        let of_test = |(what, all): &(&str, Vec<&Summary>)| {
-            let described = |summary: &Summary| format!("{} {}", labels.of(summary.cell), summary.words());
-            let (most, least) = (all.iter().max_by(by_median)?, all.iter().min_by(by_median)?);
-            Some(format!("All {what} succeed, at most: {}; at least: {}.", described(most), described(least)))
-        };
-        return limits.iter().filter_map(of_test).collect();
+        let (most, least) = (all.iter().max_by(by_median)?, all.iter().min_by(by_median)?);
+        Some(match most.cell == least.cell {
+            true => described(most),
+            false => format!("at most {}, at least {}", described(most), described(least)),
+        })
+    };
+    let echoes: Vec<&Summary> = figures.iter().filter(|summary| is_echoes(summary)).collect();
+    let of_echoes = extremes(&echoes).map(|words| format!("Echoes a second: {words}."));
+    if cells > CELLS_MAX {
+        let of_test = |(what, all): &(&str, Vec<&Summary>)| Some(format!("All {what} succeed: {}.", extremes(all)?));
+        return limits.iter().filter_map(of_test).chain(of_echoes).collect();
     }
     let of_cell = |cell: usize| {
         let of_test = |(what, all): &(&str, Vec<&Summary>)| {
@@ -84,7 +95,7 @@ pub(super) fn sentences(labels: &Labels, figures: &[Summary], cells: usize) -> V
         let parts: Vec<String> = limits.iter().filter_map(of_test).collect();
         (!parts.is_empty()).then(|| format!("{}: all succeed at {}.", labels.of(cell), parts.join(", ")))
     };
-    (0..cells).filter_map(of_cell).collect()
+    (0..cells).filter_map(of_cell).chain(of_echoes).collect()
 }
 
 /// The highest load of each search at which all succeeded, and the lowest at which something failed.
@@ -198,7 +209,7 @@ pub(super) fn echoes(results: &Results, labels: &Labels) -> Grid {
         ("segments each", true),
         ("ACKs alone", true),
     ];
-    let mut grid = Grid::new(Topic::Sessions, "Echoes of single bytes", &columns);
+    let mut grid = Grid::new(Topic::Echoes, "Echoes of single bytes", &columns);
     for (index, found) in all_echoes(results) {
         grid.rows.extend(found.points.iter().map(|point| {
             vec![

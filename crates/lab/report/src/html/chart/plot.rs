@@ -10,6 +10,9 @@ const HEIGHT: f64 = 230.0;
 const BOTTOM: f64 = 36.0;
 /// Points of a line closer than this are not drawn apart.
 const APART: f64 = 0.7;
+/// Width of a character of a label, and its height.
+const LABEL_CHARACTER: f64 = 6.0;
+const LABEL_HEIGHT: f64 = 11.0;
 /// Lines with more points than this have no marks.
 const MARKS_MAX: usize = 24;
 
@@ -55,12 +58,12 @@ impl Plot {
     pub(in crate::html) fn put(&self, page: &mut Page) {
         let mut svg = Svg::new(WIDTH, HEIGHT);
         self.draw_axes(&mut svg);
+        let mut labels: Vec<[f64; 4]> = Vec::new();
         for reference in &self.references {
             let places: Vec<_> = reference.points.iter().map(|(x, y)| (self.x.place(*x), self.y.place(*y))).collect();
             svg.path(reference.class, &data(&places), &format!("{} {}", reference.name, reference.label));
-            // Curves fall to the right, so there is room below and to the left of them.
-            if let Some((x, y)) = places.get(places.len() / 2) {
-                svg.text("t", (x - 3.0, y + 11.0), "end", &reference.label);
+            if let Some((x, y)) = label_place(&places, &reference.label, &mut labels) {
+                svg.text("t", (x, y), "end", &reference.label);
             }
         }
         let mut legend: Vec<(String, String)> = Vec::new();
@@ -116,6 +119,30 @@ impl Plot {
             }
         }
     }
+}
+
+/// Where the label of a reference ends, clear of those that stand already if that can be. Curves fall to the right, so there is room below and to
+/// the left of them.
+fn label_place(places: &[(f64, f64)], label: &str, taken: &mut Vec<[f64; 4]>) -> Option<(f64, f64)> {
+    if label.is_empty() {
+        return None;
+    }
+    let width = label.chars().count() as f64 * LABEL_CHARACTER;
+    let at = |index: usize, below: f64| places.get(index).map(|(x, y)| ((x - 3.0).max(LEFT + width), y + below));
+    let indexes = [2, 1, 3, 4].map(|quarter| (places.len() * quarter / 4).min(places.len().saturating_sub(1)));
+    let candidates = indexes.iter().flat_map(|index| [at(*index, 11.0), at(*index, -4.0)]).flatten();
+    let covers = |(x, y): (f64, f64)| [x - width, y - LABEL_HEIGHT, x, y];
+    let is_free = |place: &(f64, f64)| {
+        let one = covers(*place);
+        let lies_on =
+            |other: &[f64; 4]| one[0] < other[2] && other[0] < one[2] && one[1] < other[3] && other[1] < one[3];
+        !taken.iter().any(lies_on)
+    };
+    let mut candidates = candidates.peekable();
+    let first = candidates.peek().copied();
+    let place = candidates.find(is_free).or(first)?;
+    taken.push(covers(place));
+    Some(place)
 }
 
 fn data(places: &[(f64, f64)]) -> String {
