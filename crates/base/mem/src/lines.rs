@@ -47,6 +47,7 @@ impl<'a, T> Lines<'a, T> {
     }
 
     /// The first element, and how many bytes from it the one at a place is.
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     #[inline]
     pub(crate) fn address(&self, place: u32) -> (*const T, usize) {
         (self.first, self.place(place) as usize)
