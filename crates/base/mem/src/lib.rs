@@ -29,12 +29,13 @@
 mod batch;
 mod copy;
 mod depot;
-mod four_words;
+mod four_pairs;
 mod frags;
 mod lines;
 mod ownership;
 #[cfg_attr(target_os = "freebsd", path = "freebsd/pages.rs")]
 mod pages;
+mod pair_table;
 mod pool;
 mod prefetch;
 mod region;
@@ -45,10 +46,11 @@ mod words;
 
 pub use batch::{Batch, Moving, Part, Span, Totals};
 pub use copy::copy_bytes;
-pub use four_words::FourWords;
+pub use four_pairs::{Baseline, Compare, FourPairs, Pass, compare_widely};
 pub use frags::{FragReader, Scattered};
 pub use lines::Lines;
 pub use ownership::{InvalidFrame, OwnershipTable};
+pub use pair_table::PairTable;
 pub use pool::{HEADROOM, LOANED, Pool, PoolConfig, WeakPool, Written};
 pub use prefetch::{prefetch, prefetch_address, prefetch_address_to_write, prefetch_to_write};
 pub use region::{MapError, Region};

@@ -5,6 +5,8 @@ use std::io;
 use std::ptr::NonNull;
 
 const HUGE_PAGE: usize = 2 << 20;
+/// A table of so many bytes is worth a huge page: it has as many pages as cores keep addresses of in the nearest of their buffers, 64 or so.
+const HUGE_FROM: usize = 256 << 10;
 
 /// Maps memory of this process for `bytes` bytes, a multiple of 4,096: where it is, how much there is, and whether its pages are huge.
 pub(crate) fn map_frames(bytes: usize) -> io::Result<(NonNull<u8>, usize, bool)> {
@@ -12,6 +14,13 @@ pub(crate) fn map_frames(bytes: usize) -> io::Result<(NonNull<u8>, usize, bool)>
         Ok(base) => Ok((base, bytes.next_multiple_of(HUGE_PAGE), true)),
         Err(_) => map_pages(bytes, 0).map(|base| (base, bytes, false)),
     }
+}
+
+/// Maps zeroed memory of this process for a table of `bytes` bytes: where it is, and how much there is. One that would take a good part of the addresses
+/// that a core keeps translated lies on transparent huge pages if the kernel gives some; those of packet memory are not taken for it.
+pub(crate) fn map_table(bytes: usize) -> io::Result<(NonNull<u8>, usize)> {
+    let bytes = bytes.next_multiple_of(if bytes < HUGE_FROM { 4096 } else { HUGE_PAGE });
+    Ok((map_pages(bytes, 0)?, bytes))
 }
 
 fn map_pages(bytes: usize, flags: i32) -> io::Result<NonNull<u8>> {

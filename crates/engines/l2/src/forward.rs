@@ -7,7 +7,7 @@
 //! distribute  packets of one verdict in a row move as one: handed over, copied (flood.rs), or back to the pool
 //! ```
 
-use linerate_mem::{Batch, Pool};
+use linerate_mem::{Batch, Compare, Pass, Pool, compare_widely};
 
 use crate::counters::DropReason;
 use crate::flood;
@@ -18,7 +18,7 @@ use crate::packet::{
 use crate::parse::{BROADCAST, Reader};
 use crate::settings::{PORTS_MAX, PortIndex};
 use crate::switch::Switch;
-use crate::table::{Key, View, tick};
+use crate::table::{Key, Table, tick};
 use crate::vlan::{Edit, apply};
 
 /// 01-80-C2-00-00-0x.
@@ -113,18 +113,13 @@ impl Switch {
         loop {
             let (table, gates, ingress) = (&self.table, &self.gates, origin.port.0);
             let stamp = SHARED.then(|| table.stamp());
-            let mut known = match origin.learning {
-                true => decide_known::<true, false>(&table.view(tick), gates, ingress, rest),
-                false => decide_known::<false, false>(&table.view(tick), gates, ingress, rest),
-            };
+            let mut known = Known { table, gates, ingress, tick, learns: origin.learning, packets: rest };
+            let mut count = compare_widely(known.look::<false>());
             if stamp.is_some_and(|stamp| !table.is_as_at(stamp)) {
                 // Another worker wrote meanwhile. Verdicts are given anew.
-                known = match origin.learning {
-                    true => decide_known::<true, true>(&table.view(tick), gates, ingress, rest),
-                    false => decide_known::<false, true>(&table.view(tick), gates, ingress, rest),
-                };
+                count = compare_widely(known.look::<true>());
             }
-            let Some((packet, later)) = rest.get_mut(known..).and_then(<[Packet]>::split_first_mut) else { return };
+            let Some((packet, later)) = rest.get_mut(count..).and_then(<[Packet]>::split_first_mut) else { return };
             if origin.learning && !self.table.says(packet.source, origin.port.0, tick) {
                 self.table.learn(packet.source, origin.port.0, tick);
             }
@@ -271,37 +266,68 @@ impl Switch {
     }
 }
 
-/// Decides on packets as long as nothing has to be learned and nothing stands in the way, the rule under load; returns how many
-/// that were. The gate of the ingress port is not open. This worker changes nothing meanwhile, so all that is looked at stays in registers.
-#[inline(never)]
-fn decide_known<const LEARNS: bool, const SHARED: bool>(
-    table: &View<'_, SHARED>,
-    gates: &[Gate; PORTS_MAX],
+/// What a worker decides on without changing anything; with `SHARED`, other workers may. The gate of the ingress port is not open.
+struct Known<'a, const SHARED: bool> {
+    table: &'a Table,
+    gates: &'a [Gate; PORTS_MAX],
     ingress: u16,
-    packets: &mut [Packet],
-) -> usize {
-    let (mut source, mut destination, mut code) = (Key::default(), Key::default(), 0);
-    let unknown = packets.iter_mut().position(|packet| {
-        if packet.verdict.is_drop() {
-            return false;
+    tick: u32,
+    learns: bool,
+    packets: &'a mut [Packet],
+}
+
+impl Known<'_, false> {
+    /// The same for one look at the packets.
+    fn look<const SHARED: bool>(&mut self) -> Known<'_, SHARED> {
+        let Known { table, gates, ingress, tick, learns, .. } = *self;
+        Known { table, gates, ingress, tick, learns, packets: self.packets }
+    }
+}
+
+/// Decides on packets as long as nothing has to be learned and nothing stands in the way, the rule under load; the outcome is how many
+/// that were.
+impl<const SHARED: bool> Pass for Known<'_, SHARED> {
+    type Outcome = usize;
+
+    #[inline(always)]
+    fn run<C: Compare>(self, compare: C) -> usize {
+        match self.learns {
+            true => self.decide::<C, true>(compare),
+            false => self.decide::<C, false>(compare),
         }
-        if LEARNS && packet.source != source {
-            source = packet.source;
-            if !table.says(source, packet.source_bucket, ingress) {
-                return true;
-            }
-        }
-        if packet.destination != destination {
-            destination = packet.destination;
-            let Some(port) = table.port(destination, packet.destination_bucket) else { return true };
-            // There are no more ports than gates.
-            code = u32::from(port) % PORTS_MAX as u32;
-            if gates[code as usize] != Gate::Open {
-                return true;
-            }
-        }
-        packet.verdict = packet.verdict.with(code);
-        false
-    });
-    unknown.unwrap_or(packets.len())
+    }
+}
+
+impl<const SHARED: bool> Known<'_, SHARED> {
+    #[inline(always)]
+    fn decide<C: Compare, const LEARNS: bool>(self, compare: C) -> usize {
+        let table = self.table.view::<C, SHARED>(compare, self.ingress, self.tick);
+        let (mut source, mut destination, mut code) = (Key::default(), Key::default(), 0usize);
+        let unknown = self.packets.iter_mut().position(
+            #[inline(always)]
+            |packet| {
+                if packet.verdict.is_drop() {
+                    return false;
+                }
+                if LEARNS && packet.source != source {
+                    source = packet.source;
+                    if !table.says(source, packet.source_bucket) {
+                        return true;
+                    }
+                }
+                if packet.destination != destination {
+                    destination = packet.destination;
+                    let Some(port) = table.port(destination, packet.destination_bucket) else { return true };
+                    // There are no more ports than gates.
+                    code = usize::from(port) % PORTS_MAX;
+                    if self.gates[code] != Gate::Open {
+                        return true;
+                    }
+                }
+                packet.verdict = packet.verdict.with(code as u32);
+                false
+            },
+        );
+        unknown.unwrap_or(self.packets.len())
+    }
 }

@@ -21,7 +21,7 @@ pub(crate) struct Packet {
     /// Bytes, in all of its slots.
     pub(crate) len: u32,
     pub(crate) slots: u32,
-    /// Numbers of the buckets of both keys in the MAC table.
+    /// Places of the first buckets of both keys in the MAC table.
     pub(crate) destination_bucket: u32,
     pub(crate) source_bucket: u32,
 }

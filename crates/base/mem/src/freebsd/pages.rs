@@ -26,6 +26,11 @@ pub(crate) fn map_frames(bytes: usize) -> io::Result<(NonNull<u8>, usize, bool)>
     Ok((base, bytes, false))
 }
 
+/// Maps zeroed memory of this process for a table of `bytes` bytes: where it is, and how much there is.
+pub(crate) fn map_table(bytes: usize) -> io::Result<(NonNull<u8>, usize)> {
+    map_frames(bytes.next_multiple_of(PAGE)).map(|(base, bytes, _)| (base, bytes))
+}
+
 /// Asks for the pages of a mapping that was just made. A wish: the contents stay, and pages that are not there come when they are needed.
 pub(crate) fn touch_shared(base: *mut libc::c_void, bytes: usize) {
     // SAFETY: the range is the mapping that was just made, and the advice changes no contents.

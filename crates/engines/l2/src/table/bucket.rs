@@ -1,8 +1,6 @@
 //! One line of the MAC table: four entries, each with an address, and the port and time at which it was seen.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use linerate_mem::FourWords;
+use linerate_mem::{Compare, FourPairs};
 
 /// Entries of a bucket.
 pub(super) const WAYS: usize = 4;
@@ -100,30 +98,46 @@ impl State {
     }
 }
 
-/// Four places for entries in one cache line. Several threads may read them while one writes.
-#[derive(Default)]
-#[repr(C, align(64))]
-pub(super) struct Bucket {
-    keys: FourWords,
-    states: [AtomicU64; WAYS],
+/// A state that many addresses are compared with.
+pub(super) struct Wanted<C: Compare> {
+    pub(super) mask: C::Wide,
+    pub(super) state: C::Wide,
 }
 
-impl Bucket {
+impl<C: Compare> Wanted<C> {
+    /// That of addresses which were seen at `port` in the tick `tick`.
+    #[inline(always)]
+    pub(super) fn new(compare: C, port: u16, tick: u32) -> Wanted<C> {
+        let state = u64::from(tick) << 32 | u64::from(port) << State::MOVES;
+        Wanted { mask: compare.wide(u64::MAX << State::MOVES), state: compare.wide(state) }
+    }
+}
+
+/// Four places for entries in one cache line. Several threads may read them while one writes.
+#[derive(Clone, Copy)]
+pub(super) struct Bucket<'a>(pub(super) &'a FourPairs);
+
+impl Bucket<'_> {
     /// Finds the place of a key. The default key finds a free place.
     #[inline]
     pub(super) fn find(&self, key: Key) -> Option<usize> {
-        self.keys.position(key.0)
+        self.0.position(key.0)
     }
 
     /// Finds a key and returns everything else about its entry. `SHARED`: another thread may put another entry there meanwhile, so the
     /// key is read again after the state.
     #[inline]
     pub(super) fn state<const SHARED: bool>(&self, key: Key) -> Option<State> {
-        let way = self.find(key)?;
-        let state = State(self.states[way].load(Ordering::Acquire));
-        // The halves of a key are found before the state and are there after it, and the lower half of an entry changes only while the upper
-        // one is zero: so all three are of one entry.
-        if SHARED && self.keys.word(way) != key.0 {
+        self.state_at::<SHARED>(key, self.find(key)?)
+    }
+
+    /// What [`Bucket::state`] says, of a place where the key was found.
+    #[inline(always)]
+    pub(super) fn state_at<const SHARED: bool>(&self, key: Key, way: usize) -> Option<State> {
+        let state = State(self.0.value(way));
+        // The key is found before the state and is there after it, and a state changes to that of another key only while the key is zero: so both
+        // are of one entry.
+        if SHARED && self.0.key(way) != key.0 {
             return None;
         }
         Some(state)
@@ -132,27 +146,27 @@ impl Bucket {
     /// The entry in a place below [`WAYS`].
     #[inline]
     pub(super) fn entry(&self, way: usize) -> Entry {
-        let key = Key(self.keys.word(way));
-        let state = State(self.states[way % WAYS].load(Ordering::Acquire));
+        let key = Key(self.0.key(way));
+        let state = State(self.0.value(way));
         Entry { key, port: state.port(), moves: state.0 as u16, seen: state.seen() }
     }
 
     /// The entries in all places that are used. One that is just being replaced may be missing.
-    pub(super) fn entries(&self) -> impl Iterator<Item = Entry> + '_ {
-        let entries = (0..WAYS).map(|way| (way, self.entry(way)));
+    pub(super) fn entries(self) -> impl Iterator<Item = Entry> {
+        let entries = (0..WAYS).map(move |way| (way, self.entry(way)));
         // Read twice, as in `state`.
-        let whole = entries.filter(|(way, entry)| entry.key.0 & USED != 0 && self.keys.word(*way) == entry.key.0);
+        let whole = entries.filter(move |(way, entry)| entry.key.0 & USED != 0 && self.0.key(*way) == entry.key.0);
         whole.map(|(_, entry)| entry)
     }
 
     /// Puts an entry into a place below [`WAYS`]. Only one thread may do so at a time.
     #[inline]
     pub(super) fn set(&self, way: usize, entry: Entry) {
-        if self.keys.word(way) != entry.key.0 {
-            self.keys.clear_high(way);
+        if self.0.key(way) != entry.key.0 {
+            self.0.set_key(way, Key::default().0);
         }
-        self.states[way % WAYS].store(State::of(entry).0, Ordering::Release);
-        self.keys.set(way, entry.key.0);
+        self.0.set_value(way, State::of(entry).0);
+        self.0.set_key(way, entry.key.0);
     }
 
     /// Notes that the address in a place was seen again where it was, if that is what the place says: `Some(true)` if it is noted, `None` if
@@ -165,10 +179,7 @@ impl Bucket {
         }
         let new = State(u64::from(tick) << 32 | state.0 & 0xffff_ffff);
         // Should there be another entry by now with the same port and time, then its time is a tick too late.
-        let place = &self.states[way];
-        Some(
-            state.port() == port && place.compare_exchange(state.0, new.0, Ordering::AcqRel, Ordering::Relaxed).is_ok(),
-        )
+        Some(state.port() == port && self.0.replace_value(way, state.0, new.0))
     }
 
     /// Removes the entries for which `unwanted` is true; returns their number.

@@ -1,68 +1,95 @@
 //! The places of a MAC table: what its readers see of it, while one thread at a time writes.
 
+use std::hint::cold_path;
 use std::sync::Arc;
 
-use linerate_mem::Lines;
+use linerate_mem::{Compare, FourPairs, Lines, PairTable};
 use linerate_wire::MacAddress;
 
 use super::MacEntry;
-use super::bucket::{Bucket, Entry, Key, STATIC, State, TICK_SHIFT};
+use super::bucket::{Bucket, Entry, Key, STATIC, State, TICK_SHIFT, Wanted};
 
 /// The buckets of a table, and how a key is found in them. A clone has the same buckets.
 #[derive(Clone)]
 pub(super) struct Places {
-    pub(super) buckets: Arc<[Bucket]>,
+    pub(super) buckets: Arc<PairTable>,
     pub(super) seed: u64,
     pub(super) age_ticks: u32,
 }
 
 /// Finds the first buckets of addresses, where they most likely are.
 pub(crate) struct Finder<'a> {
-    buckets: Lines<'a, Bucket>,
+    buckets: Lines<'a, FourPairs>,
     seed: u64,
 }
 
 impl Finder<'_> {
-    /// Returns the number of a key's first bucket, and asks for its cache line.
+    /// Returns the place of a key's first bucket, and asks for its cache line.
     #[inline]
     pub(crate) fn prefetch(&self, key: Key) -> u32 {
-        let first = self.buckets.number(hash(key, self.seed) as u32);
+        let first = self.buckets.place(hash(key, self.seed) as u32);
         self.buckets.prefetch(first);
         first
     }
 }
 
-/// The table for a loop in which this thread changes nothing; with `SHARED`, others may. It looks into the first bucket of an address only, whose number is
-/// what [`Finder::prefetch`] returned.
-pub(crate) struct View<'a, const SHARED: bool> {
-    buckets: Lines<'a, Bucket>,
+/// The table for a loop over packets of one port, in which this thread changes nothing; with `SHARED`, others may. The places of first buckets are what
+/// [`Finder::prefetch`] returned.
+pub(crate) struct View<'a, C: Compare, const SHARED: bool> {
+    buckets: Lines<'a, FourPairs>,
+    seed: u64,
+    compare: C,
+    /// The port and the tick that sources are to have.
+    port: u16,
     tick: u32,
+    wanted: Wanted<C>,
     /// Addresses that were seen last before this tick are too old.
     oldest: u32,
 }
 
-impl<const SHARED: bool> View<'_, SHARED> {
-    #[inline]
-    fn state(&self, key: Key, first: u32) -> Option<State> {
-        self.buckets.get(first).state::<SHARED>(key)
+impl<C: Compare, const SHARED: bool> View<'_, C, SHARED> {
+    /// The place of the bucket that a key is in if its first one is full.
+    #[inline(always)]
+    fn second(&self, key: Key, first: u32) -> u32 {
+        cold_path();
+        let second = self.buckets.place((hash(key, self.seed) >> (32 - LOW_BITS)) as u32);
+        if second == first { first ^ 1 << LOW_BITS } else { second }
     }
 
-    /// True when the table says already that the address is at that port, as of now.
-    #[inline]
-    pub(crate) fn says(&self, key: Key, first: u32, port: u16) -> bool {
-        self.state(key, first).is_some_and(|state| state.is(port, self.tick))
+    /// True when the table says already that the address is at the port of the view, as of now.
+    #[inline(always)]
+    pub(crate) fn says(&self, key: Key, first: u32) -> bool {
+        let first = self.buckets.place(first);
+        self.bucket_says(key, first) || self.bucket_says(key, self.second(key, first))
+    }
+
+    #[inline(always)]
+    fn bucket_says(&self, key: Key, place: u32) -> bool {
+        match SHARED {
+            false => self.compare.has(&self.buckets, place, key.0, self.wanted.mask, self.wanted.state),
+            // Key and state are to be of one entry.
+            true => self.state(key, place).is_some_and(|state| state.is(self.port, self.tick)),
+        }
+    }
+
+    #[inline(always)]
+    fn state(&self, key: Key, place: u32) -> Option<State> {
+        let way = self.compare.position(&self.buckets, place, key.0)?;
+        Bucket(self.buckets.get(place)).state_at::<SHARED>(key, way)
     }
 
     /// The port of an address.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn port(&self, key: Key, first: u32) -> Option<u16> {
-        self.state(key, first).filter(|state| state.is_since(self.oldest)).map(State::port)
+        let first = self.buckets.place(first);
+        let state = self.state(key, first).or_else(|| self.state(key, self.second(key, first)));
+        state.filter(|state| state.is_since(self.oldest)).map(State::port)
     }
 }
 
 impl Places {
     pub(super) fn new(buckets: usize, seed: u64, age_ticks: u32) -> Places {
-        Places { buckets: (0..buckets).map(|_| Bucket::default()).collect(), seed, age_ticks }
+        Places { buckets: Arc::new(PairTable::new(buckets)), seed, age_ticks }
     }
 
     pub(super) fn finder(&self) -> Finder<'_> {
@@ -87,15 +114,16 @@ impl Places {
     }
 
     #[inline]
-    pub(super) fn bucket(&self, number: usize) -> &Bucket {
+    pub(super) fn bucket(&self, number: usize) -> Bucket<'_> {
         // The mask keeps the number inside the slice, which the compiler sees: no panic path.
-        &self.buckets[number & (self.buckets.len() - 1)]
+        Bucket(&self.buckets[number & (self.buckets.len() - 1)])
     }
 
-    /// The table for a loop.
-    #[inline]
-    pub(super) fn view<const SHARED: bool>(&self, tick: u32) -> View<'_, SHARED> {
-        View { buckets: Lines::new(&self.buckets), tick, oldest: tick.saturating_sub(self.age_ticks) }
+    /// The table for a loop over packets that came in at `port`.
+    #[inline(always)]
+    pub(super) fn view<C: Compare, const SHARED: bool>(&self, compare: C, port: u16, tick: u32) -> View<'_, C, SHARED> {
+        let (wanted, oldest) = (Wanted::new(compare, port, tick), tick.saturating_sub(self.age_ticks));
+        View { buckets: Lines::new(&self.buckets), seed: self.seed, compare, port, tick, wanted, oldest }
     }
 
     /// What is known of an address, wherever it is in the table.
@@ -118,7 +146,7 @@ impl Places {
 
     /// The addresses of the table, in no order, as they are at `tick`.
     pub(super) fn entries(&self, tick: u32) -> impl Iterator<Item = MacEntry> + '_ {
-        let entries = self.buckets.iter().flat_map(Bucket::entries);
+        let entries = self.buckets.iter().flat_map(|line| Bucket(line).entries());
         entries.map(move |entry: Entry| {
             let is_static = entry.seen == STATIC;
             let idle = if is_static { 0 } else { tick.saturating_sub(entry.seen) };
@@ -135,8 +163,8 @@ impl Places {
 }
 
 /// Bits of a hash that [`Lines`] leaves out.
-const LOW_BITS: u32 = 3;
-const _: () = assert!(size_of::<Bucket>() == 8 << LOW_BITS);
+const LOW_BITS: u32 = 6;
+const _: () = assert!(size_of::<FourPairs>() == 1 << LOW_BITS);
 
 /// The fractional bits of the golden ratio, made odd.
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;

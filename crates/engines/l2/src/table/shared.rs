@@ -10,6 +10,8 @@
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use linerate_mem::Compare;
+
 use super::places::{Finder, Places};
 use super::{Full, Key, MacCounters, MacEntry, MacTable, Progress, View};
 
@@ -141,10 +143,10 @@ impl Table {
         self.places.finder()
     }
 
-    /// The table for a loop. Without `SHARED`, what was read counts only if [`Table::is_as_at`] says so.
-    #[inline]
-    pub(crate) fn view<const SHARED: bool>(&self, tick: u32) -> View<'_, SHARED> {
-        self.places.view(tick)
+    /// The table for a loop over packets that came in at `port`. Without `SHARED`, what was read counts only if [`Table::is_as_at`] says so.
+    #[inline(always)]
+    pub(crate) fn view<C: Compare, const SHARED: bool>(&self, compare: C, port: u16, tick: u32) -> View<'_, C, SHARED> {
+        self.places.view(compare, port, tick)
     }
 
     /// True when the table says already that the address is at that port, as of now. An address that another worker is just writing may be missed.
@@ -230,6 +232,8 @@ impl Table {
 mod tests {
     use std::sync::atomic::AtomicBool;
 
+    use linerate_mem::Baseline;
+
     use super::*;
 
     fn key(number: u64) -> Key {
@@ -255,7 +259,7 @@ mod tests {
                     number = (number + 1) % addresses;
                     let wanted = key(number);
                     let bucket = second.finder().prefetch(wanted);
-                    let fast = second.view::<true>(1).port(wanted, bucket);
+                    let fast = second.view::<_, true>(Baseline, 0, 1).port(wanted, bucket);
                     for port in fast.into_iter().chain(second.lookup(wanted, 1)) {
                         assert_eq!(port, home(number), "of address {number}");
                         found += 1;
