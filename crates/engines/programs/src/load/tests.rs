@@ -8,7 +8,7 @@ use linerate_tcp::{CloseReason, Conn};
 use super::*;
 use crate::loopback::{Loopback, Weather};
 use crate::network::{Network, Program};
-use crate::serve::{Addresses, Chargen, Content, Discard, Echo, HttpServer, Server, Site};
+use crate::serve::{Addresses, Chargen, Content, Discard, Echo, Files, HttpServer, Server, Site};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -137,8 +137,11 @@ fn pipelined_requests_are_answered_in_order() {
             &format!("[[request]]\nurl = \"http://198.18.5.1/{path}\"\nexpect-bytes = {len}\nexpect-status = [200]\n");
     }
     let content = |len: usize| Content { media_type: "text/plain", body: vec![b'x'; len] };
-    let paths = [("/a".to_owned(), 0), ("/b".to_owned(), 1), ("/c".to_owned(), 2)].into();
-    let site = Site::Files(vec![content(1), content(20_000), content(300)], paths);
+    let mut files = Files::default();
+    [("/a", 1), ("/b", 20_000), ("/c", 300)]
+        .iter()
+        .for_each(|(path, len)| files.add((*path).to_owned(), content(*len)));
+    let site = Site::Files(files);
     for (piece, room) in [(1400, 64 * 1024), (13, 1000)] {
         let mut net = Loopback::new(client(&text), HttpServer::new(address(), site.clone(), 0));
         (net.state.piece, net.state.room) = (piece, room);
