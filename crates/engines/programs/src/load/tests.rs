@@ -295,6 +295,53 @@ fn the_end_waits_for_answers_and_then_aborts() {
     assert!((5 * SECOND..8 * SECOND).contains(&(net.state.now_ns - SECOND)), "5 s after the end: {}", net.state.now_ns);
 }
 
+/// Echoes, and leaves connections open that their clients have closed.
+struct Unclosing(Echo);
+
+impl Program for Unclosing {
+    fn start<N: Network>(&mut self, network: &mut N) -> Result<(), String> {
+        self.0.start(network)
+    }
+
+    fn connected<N: Network>(&mut self, conn: Conn, network: &mut N) {
+        self.0.connected(conn, network);
+    }
+
+    fn received<N: Network>(&mut self, conn: Conn, data: &[u8], network: &mut N) -> usize {
+        self.0.received(conn, data, network)
+    }
+
+    fn sendable<N: Network>(&mut self, conn: Conn, network: &mut N) {
+        self.0.sendable(conn, network);
+    }
+
+    fn peer_closed<N: Network>(&mut self, _: Conn, _: &mut N) {}
+
+    fn closed<N: Network>(&mut self, conn: Conn, why: CloseReason, network: &mut N) {
+        self.0.closed(conn, why, network);
+    }
+}
+
+#[test]
+fn a_server_that_does_not_close_is_waited_for_a_second_after_the_last_answer() {
+    for (text, connections_wanted) in
+        [("count = 30\nconnections = 3", 3), ("count = 30\nrequests-per-connection = 1", 30)]
+    {
+        // All but one connection of the second load are closed long before its end, and time out after 10 s.
+        let mut net = load(&format!("{text}\n{ECHO}"), Unclosing(Echo::new(echo())));
+        net.run(10_000, 100 * SECOND);
+        let (connections, requests) = accounts(&net);
+        assert!(net.client.is_done());
+        assert_eq!(
+            (requests.completed, lost(&connections, Cause::Unclosed)),
+            (30, connections_wanted),
+            "{connections:?}"
+        );
+        let ended_ns = net.state.now_ns - SECOND;
+        assert!((SECOND..SECOND * 3 / 2).contains(&ended_ns), "1 s after the last answer: {ended_ns}");
+    }
+}
+
 #[test]
 fn the_warm_up_is_in_the_account_and_not_in_the_latency() {
     let text = format!("connections = 1\nrate = \"100\"\nwarmup = \"1s\"\nduration = \"3s\"\n{ECHO}");
