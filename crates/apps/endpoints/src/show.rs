@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use linerate_control::{ControlError, QueueDocument, View, WorkerDocument, add_drops, worker_document};
-use linerate_endpoints_loop::TcpWorker;
+use linerate_endpoints_loop::{TcpWorker, connections};
 use linerate_ip::UdpCounters;
 use linerate_port::{Port, Stats, drops_that_happened};
 use linerate_programs::{OverStack, Reports, TlsDocument};
@@ -13,9 +13,7 @@ use linerate_sys::clock;
 use linerate_tcp::send::SendCounters;
 use linerate_tcp::{Counters, Sharded};
 
-use crate::document::{
-    ConnectionDocument, ConnectionsDocument, CoreDocument, PacketsDocument, Snapshot, SteeringDocument,
-};
+use crate::document::{CoreDocument, PacketsDocument, Snapshot, SteeringDocument};
 use crate::request::CONNECTIONS_MAX;
 
 pub(crate) type TcpView<P> = View<Sharded<OverStack<P>>>;
@@ -251,22 +249,17 @@ fn retransmissions(counters: &SendCounters) -> BTreeMap<String, u64> {
     causes.iter().map(|(cause, count)| ((*cause).to_owned(), *count)).collect()
 }
 
-/// Connections from place `after` on, core by core.
-pub(crate) fn connections<P: Reports>(
-    views: &[TcpView<P>],
-    after: Option<u32>,
-) -> Result<ConnectionsDocument, ControlError> {
+/// The document, as JSON, of connections from place `after` on, core by core.
+pub(crate) fn connections_text<P: Reports>(views: &[TcpView<P>], after: Option<u32>) -> Result<String, ControlError> {
     let after = after.unwrap_or(0);
     let (core, place) = (after >> PLACE_BITS, after & ((1 << PLACE_BITS) - 1));
-    let Some(view) = views.get(core as usize) else { return Ok(ConnectionsDocument::default()) };
-    let (infos, next) = view
-        .call(move |worker| with(worker, |_, io| linerate_endpoints_loop::connections(io, place, CONNECTIONS_MAX)))?;
+    let Some(view) = views.get(core as usize) else { return Ok(connections::document_text(&[], None)) };
+    let (infos, next) =
+        view.call(move |worker| with(worker, |_, io| connections::connections(io, place, CONNECTIONS_MAX)))?;
     let next_core = core + 1;
     let at_next_core = (next_core < views.len() as u32).then_some(next_core << PLACE_BITS);
-    Ok(ConnectionsDocument {
-        connections: infos.iter().map(ConnectionDocument::new).collect(),
-        next: next.map(|place| core << PLACE_BITS | place).or(at_next_core),
-    })
+    let next = next.map(|place| core << PLACE_BITS | place).or(at_next_core);
+    Ok(connections::document_text(&infos, next))
 }
 
 /// Totals of the queues of the port that a worker has.
