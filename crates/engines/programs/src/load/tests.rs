@@ -295,6 +295,16 @@ fn the_end_waits_for_answers_and_then_aborts() {
     assert!((5 * SECOND..8 * SECOND).contains(&(net.state.now_ns - SECOND)), "5 s after the end: {}", net.state.now_ns);
 }
 
+#[test]
+fn after_a_number_of_requests_each_has_all_its_time() {
+    let mut net = load(&format!("connections = 3\ncount = 3\ntimeout = \"8s\"\n{ECHO}"), Discard::new(echo()));
+    net.run(10_000, 100 * SECOND);
+    let (connections, requests) = accounts(&net);
+    assert!(net.client.is_done());
+    assert_eq!((lost(&requests, Cause::TimedOut), lost(&connections, Cause::TimedOut)), (3, 3), "{requests:?}");
+    assert!((8 * SECOND..9 * SECOND).contains(&(net.state.now_ns - SECOND)), "{}", net.state.now_ns);
+}
+
 /// Echoes, and leaves connections open that their clients have closed.
 struct Unclosing(Echo);
 

@@ -105,7 +105,9 @@ impl Client {
             self.meters.requests.intended += if by_requests { begun + never } else { 0 };
             self.meters.connections.intended += if by_connections { never } else { 0 };
         }
-        self.end_ns = now_ns.saturating_add(self.plan.drain_ns);
+        // Whoever asked for a number of requests, and not for a time, wants each to have all its time.
+        let drain_ns = if is_counted { self.plan.drain_ns.max(self.plan.timeout_ns) } else { self.plan.drain_ns };
+        self.end_ns = now_ns.saturating_add(drain_ns);
         self.told = 0;
     }
 
