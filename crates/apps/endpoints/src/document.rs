@@ -99,6 +99,10 @@ pub struct PacketsDocument {
     pub sent_bytes: u64,
     /// Packets lost before the stack got them.
     pub rx_drops: Vec<Drops>,
+    /// Packets that the stack got and dropped, by reason (docs/tcp.md): for somebody else, of another VLAN, malformed. Those of other VLANs or for
+    /// other hosts are no losses; they came because they were flooded.
+    #[serde(default)]
+    pub stack_drops: Vec<Drops>,
     /// Packets lost after the stack sent them.
     pub tx_drops: Vec<Drops>,
     /// The queue pairs of the port, as it counts them, in the order of the cores that have them.

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use linerate_control::{ControlError, QueueDocument, View, WorkerDocument, add_drops, worker_document};
 use linerate_endpoints_loop::{TcpWorker, connections};
-use linerate_ip::UdpCounters;
-use linerate_port::{Port, Stats, drops_that_happened};
+use linerate_ip::{DropReason, UdpCounters};
+use linerate_port::{Drops, Port, Stats, drops_that_happened};
 use linerate_programs::{OverStack, Reports, TlsDocument};
 use linerate_sys::clock;
 use linerate_tcp::send::SendCounters;
@@ -29,6 +29,7 @@ pub(crate) struct Reading<P: Reports> {
     counters: (Counters, UdpCounters),
     stack_connections: u64,
     packets: Option<PacketsDocument>,
+    frames: linerate_ip::Counters,
     shard: u16,
     steering: SteeringDocument,
     pub(crate) worker: WorkerDocument,
@@ -75,6 +76,7 @@ pub(crate) fn reading_of<P: Reports>(worker: &mut TcpWorker<P>, core: Option<usi
         counters: counters(worker),
         stack_connections: connections as u64,
         packets: packets(worker),
+        frames: with(worker, |_, io| io.frame_counters()),
         shard: worker.datapath.shard().number(),
         steering: SteeringDocument {
             arrived: between.arrived,
@@ -137,6 +139,7 @@ pub(crate) fn snapshot_of<P: Reports>(
         if let Some(packets) = &reading.packets {
             add_packets(&mut all.packets, packets);
         }
+        add_drops(&mut all.packets.stack_drops, &stack_drops(&reading.frames));
         all.worker = if are_several { sum_of(&all.worker, &reading.worker) } else { reading.worker.clone() };
         if are_several {
             let counter = |name: &str| counters.get(name).copied().unwrap_or(0);
@@ -164,6 +167,16 @@ pub(crate) fn add_counts(sum: &mut BTreeMap<String, u64>, more: &BTreeMap<String
     for (name, count) in more {
         *sum.entry(name.clone()).or_default() += count;
     }
+}
+
+/// Frames that a stack dropped.
+fn stack_drops(frames: &linerate_ip::Counters) -> Vec<Drops> {
+    let row = |reason: DropReason| Drops {
+        place: "the stack".into(),
+        cause: reason.name().into(),
+        packets: frames.dropped_by(reason),
+    };
+    DropReason::ALL.into_iter().map(row).filter(|drops| drops.packets > 0).collect()
 }
 
 /// Packets of another queue.
