@@ -48,6 +48,8 @@ pub struct SentRow {
     pub forwarded_pps: f64,
     /// Copies that the port made (`impair=duplicate ...`).
     pub duplicated: u64,
+    /// Packets that the port damaged (`impair=corrupt ...`), forwarded or dropped.
+    pub corrupted: u64,
     /// Packets that did not get there.
     pub drops: Vec<Drops>,
     /// Packets that the port took and had not finished at the end.
@@ -70,6 +72,7 @@ impl SentRow {
             drops,
             tx_pending,
             duplicated: stats.tx_duplicated,
+            corrupted: stats.tx_corrupted,
             unexplained: (meant + stats.tx_duplicated) as i64 - gone as i64,
         }
     }
@@ -81,6 +84,9 @@ impl SentRow {
         lines.extend(self.drops.iter().map(|drop| row("dropped", drop.packets, &at(drop))));
         if self.duplicated > 0 {
             lines.push(row("duplicated", self.duplicated, "copies that the port made, forwarded or dropped"));
+        }
+        if self.corrupted > 0 {
+            lines.push(row("corrupted", self.corrupted, "packets that the port damaged, forwarded or dropped"));
         }
         if self.tx_pending > 0 {
             lines.push(row("tx pending", self.tx_pending, "taken by the port, not sent a second after the end"));

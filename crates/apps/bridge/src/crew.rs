@@ -1,6 +1,7 @@
 //! The workers of one run, each on a thread of its own.
 
 use linerate_console::cores::{self, Cores};
+use linerate_port::{Caps, FarSide};
 use linerate_worker::{Control, End, Worker};
 
 /// Moves packets with all workers, each by `run`, until a stop is asked for, nothing will ever come again, or a port breaks, which ends the others too: the
@@ -29,4 +30,10 @@ pub fn run_all<D: Send>(
         let first = first.map(run);
         first.into_iter().chain(others.into_iter().filter_map(|other| other.join().ok())).collect()
     })
+}
+
+/// True if packets of a port keep their times on the way, because these are those of a capture file. The times of live ports are of this machine's
+/// monotonic clock: a file that they go to notes when it got them.
+pub(crate) fn keeps_times(caps: &Caps) -> bool {
+    caps.timestamps && caps.far_side == FarSide::File
 }

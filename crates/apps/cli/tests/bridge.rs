@@ -366,6 +366,33 @@ fn what_passes_is_watched() {
 }
 
 #[test]
+fn a_file_has_the_times_at_which_it_got_packets_of_a_live_port() {
+    let Some(chain) = Chain::new() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    for line in [
+        format!("bridge packet:near file:{}", path("taken.pcapng")),
+        format!("bridge packet:near packet:far --monitor {}", path("seen.pcapng")),
+        format!("lb --input packet:near --output file:{}", path("balanced.pcapng")),
+    ] {
+        let began = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos() as u64;
+        let running = Run::start_in(&chain.middle, &line);
+        running.wait_for("a line of progress", |text| text.contains("pps)"));
+        Run::start_in(&chain.left, "send packet:veth0 --count 20 --rate 1kpps -q").end().expect_code(0);
+        running.signal("INT");
+        running.end().expect_code(0);
+        let file = line.rsplit([' ', ':']).next().unwrap();
+        let mut reader = CaptureReader::new(std::fs::File::open(file).unwrap()).unwrap();
+        let mut packets = 0;
+        while let Some(head) = reader.next().unwrap() {
+            assert!((0..600_000_000_000).contains(&head.time_ns.wrapping_sub(began)), "{line}: {}", head.time_ns);
+            packets += 1;
+        }
+        assert!(packets >= 20, "{line}: {packets}");
+    }
+}
+
+#[test]
 fn what_the_far_port_cannot_take_is_counted() {
     let Some(chain) = Chain::new() else { return };
     let folder = tempfile::tempdir().unwrap();

@@ -41,6 +41,7 @@ fn the_same_seed_lets_the_same_packets_through() {
     let (lane, once) = bridge(words, "once.pcapng");
     assert!((180..=320).contains(&lost(&lane["drops"], "random loss")), "{lane}");
     assert!((90..=210).contains(&number(&lane["duplicated"])), "{lane}");
+    assert!((55..=145).contains(&number(&lane["corrupted"])), "{lane}");
     assert!(once == bridge(words, "again.pcapng").1);
     assert!(once != bridge("loss 5% duplicate 3% corrupt 2% seed 4", "other.pcapng").1);
 }

@@ -333,6 +333,10 @@ fn a_replay_says_what_it_intends() {
     assert!(intended("--speed full --loops 0 --duration 2s").ends_with("for 2.00 s at most"));
     let sent = Run::start(&format!("send null: --replay {path} --loops 3 --speed full --json -q --cores none")).end();
     assert_eq!(number(&json(&sent)["ports"][0]["sent"]), 303);
+    let sent = Run::start(&format!("send null: --replay {path} --speed 2x -q --cores none")).end();
+    sent.expect_code(0);
+    assert!(sent.stdout.contains("at its recorded times, 2 times as fast"), "{}", sent.stdout);
+    assert!(!sent.stdout.contains("as fast as it goes"), "{}", sent.stdout);
     Run::start("send --replay /nonexistent --dry-run").end().expect_code(2);
 }
 

@@ -3,19 +3,20 @@
 //! the workspace's Cargo.toml).
 //!
 //! ```text
-//! capture.rs    what queues write into the file of `--capture`
+//! capture.rs    what queues write into the file of `--capture`     connections.rs: the document of all connections
 //! sockets/      streams and listeners for threads and for tasks of tokio and its like        tls/   TLS under any program
 //! ```
 #![forbid(unsafe_code)]
 
 pub mod capture;
+pub mod connections;
 pub mod sockets;
 pub mod tls;
 
 use linerate_programs::OverStack;
 use linerate_programs::load::Client;
 use linerate_programs::serve::AnyServer;
-use linerate_tcp::{Info, Io, Sharded};
+use linerate_tcp::Sharded;
 use linerate_worker::{Control, End, Worker};
 
 use crate::sockets::Sockets;
@@ -37,19 +38,4 @@ pub fn run_load(worker: &mut TcpWorker<MaybeTls<Client>>, control: &Control) -> 
 /// [`Worker::run`] for sockets.
 pub fn run_sockets(worker: &mut TcpWorker<Sockets>, control: &Control) -> End {
     worker.run(control)
-}
-
-/// What is known of connections from index `after` on, of `most` at most, and the index to go on from; `None` after the last one. A job of the
-/// worker: free places cost a look each, so the looks are bounded, too, by `64 * most`.
-pub fn connections(io: &Io<'_>, after: u32, most: u32) -> (Vec<Info>, Option<u32>) {
-    let indexes = io.connection_indexes();
-    let last = indexes.min(after.saturating_add(64 * most));
-    let mut infos = Vec::new();
-    for index in after..last {
-        if infos.len() >= most as usize {
-            return (infos, Some(index));
-        }
-        infos.extend(io.connection_at(index).and_then(|conn| io.info(conn)));
-    }
-    (infos, (last < indexes).then_some(last))
 }

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+pub use linerate_endpoints_loop::connections::{ConnectionDocument, ConnectionsDocument};
+
 use linerate_control::{QueueDocument, WorkerDocument};
 use linerate_port::Drops;
 use linerate_programs::TlsDocument;
-use linerate_tcp::{Info, Origin};
 use serde::{Deserialize, Serialize};
 
 /// A program over the stack at one moment; `P` is what the program says of itself.
@@ -98,6 +99,10 @@ pub struct PacketsDocument {
     pub sent_bytes: u64,
     /// Packets lost before the stack got them.
     pub rx_drops: Vec<Drops>,
+    /// Packets that the stack got and dropped, by reason (docs/tcp.md): for somebody else, of another VLAN, malformed. Those of other VLANs or for
+    /// other hosts are no losses; they came because they were flooded.
+    #[serde(default)]
+    pub stack_drops: Vec<Drops>,
     /// Packets lost after the stack sent them.
     pub tx_drops: Vec<Drops>,
     /// The queue pairs of the port, as it counts them, in the order of the cores that have them.
@@ -116,93 +121,4 @@ pub struct CaptureDocument {
     pub missed: u64,
     /// Why frames are missing.
     pub causes: Vec<Drops>,
-}
-
-/// Some connections.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ConnectionsDocument {
-    /// The connections.
-    pub connections: Vec<ConnectionDocument>,
-    /// Where the next request goes on; `None` after the last one.
-    pub next: Option<u32>,
-}
-
-/// A connection.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ConnectionDocument {
-    /// `ESTAB` and the like, as `ss` writes them.
-    pub state: String,
-    /// Local address and port.
-    pub local: String,
-    /// Remote address and port.
-    pub remote: String,
-    /// True if this side began it.
-    pub connected: bool,
-    /// Bytes that arrived and wait for the program.
-    pub receive_queued: u32,
-    /// Bytes that were written and are not acknowledged.
-    pub send_queued: u32,
-    /// Bytes in flight.
-    pub in_flight: u32,
-    /// Most bytes of data in a segment.
-    pub mss: u16,
-    /// Smoothed round-trip time in microseconds; 0 before the first measurement.
-    pub rtt_us: u32,
-    /// Its variation in microseconds.
-    pub rtt_variation_us: u32,
-    /// Retransmission time-out in milliseconds.
-    pub rto_ms: u32,
-    /// Congestion window in bytes.
-    pub cwnd: u32,
-    /// Slow start threshold in bytes; `None` before the first loss.
-    pub ssthresh: Option<u32>,
-    /// Window of the peer in bytes.
-    pub send_window: u32,
-    /// Window of this side in bytes.
-    pub receive_window: u32,
-    /// Window scales: of the peer, of this side.
-    pub window_scales: (u8, u8),
-    /// `ts`, `sack`, `ecn`: the options that both sides use.
-    pub options: Vec<String>,
-    /// Time-outs in a row.
-    pub backoffs: u8,
-}
-
-impl ConnectionDocument {
-    pub(crate) fn new(info: &Info) -> ConnectionDocument {
-        use linerate_tcp::State;
-        let state = match info.state {
-            State::Closed => "CLOSED",
-            State::SynSent => "SYN-SENT",
-            State::SynReceived => "SYN-RECV",
-            State::Established => "ESTAB",
-            State::CloseWait => "CLOSE-WAIT",
-            State::FinWait1 => "FIN-WAIT-1",
-            State::FinWait2 => "FIN-WAIT-2",
-            State::Closing => "CLOSING",
-            State::LastAck => "LAST-ACK",
-            State::TimeWait => "TIME-WAIT",
-        };
-        let options = [("ts", info.timestamps), ("sack", info.sack), ("ecn", info.ecn)];
-        ConnectionDocument {
-            state: state.into(),
-            local: info.local.to_string(),
-            remote: info.remote.to_string(),
-            connected: info.origin == Origin::Connected,
-            receive_queued: info.receive_queued,
-            send_queued: info.queued,
-            in_flight: info.in_flight,
-            mss: info.mss,
-            rtt_us: info.srtt_us,
-            rtt_variation_us: info.rttvar_us,
-            rto_ms: info.rto_ms,
-            cwnd: info.cwnd,
-            ssthresh: (info.ssthresh != u32::MAX).then_some(info.ssthresh),
-            send_window: info.send_window,
-            receive_window: info.receive_window,
-            window_scales: info.scales,
-            options: options.iter().filter(|(_, on)| *on).map(|(name, _)| (*name).to_owned()).collect(),
-            backoffs: info.backoffs,
-        }
-    }
 }

@@ -23,7 +23,7 @@ mod stack;
 
 pub use deferral::AdaptiveDeferral;
 pub use linerate_control::StartError;
-pub use linerate_endpoints_loop::tls;
+pub use linerate_endpoints_loop::{connections, tls};
 pub use run::{Ended, Options, PROGRAM, Running, start, start_load, start_server, start_shards};
 pub use stack::{NetworkConfig, StackOptions};
 

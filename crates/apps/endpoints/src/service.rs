@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use linerate_control::{ControlError, Handoff, PortConfig, PortManager, Service, Settings, read_command};
+use linerate_control::{Answer, ControlError, Handoff, PortConfig, PortManager, Service, Settings, read_command};
 use linerate_mem::Pool;
 use linerate_port::{Caps, Monitor, MonitorAccount, Port, PortIndex, WatchSwitch, Watched};
 use linerate_programs::{OverStack, Reports};
@@ -171,10 +171,10 @@ impl<P: Reports> Service for TcpService<P> {
         self.eagerness
     }
 
-    fn answer(&mut self, ports: &mut PortManager<Self>, request: Value) -> Result<Value, ControlError> {
+    fn answer(&mut self, ports: &mut PortManager<Self>, request: Value) -> Result<Answer, ControlError> {
         let document = match read_command(request)? {
             Request::Show { what: What::Connections, after } => {
-                serde_json::to_value(show::connections(&views(ports), after)?)
+                return Ok(Answer::Text(show::connections_text(&views(ports), after)?));
             }
             Request::Show { what: What::Counters, .. } => {
                 let mut all = BTreeMap::new();
@@ -186,7 +186,7 @@ impl<P: Reports> Service for TcpService<P> {
             Request::Show { what: What::Stats, .. } => serde_json::to_value(show::snapshot(&views(ports), &self.past)?),
             Request::Capture { file } => serde_json::to_value(self.capture(ports, file)?),
         };
-        document.map_err(|error| ControlError::new(error.to_string(), ""))
+        document.map(Answer::from).map_err(|error| ControlError::new(error.to_string(), ""))
     }
 
     fn set(&mut self, _: &mut PortManager<Self>, _: &Settings) -> Result<(), ControlError> {

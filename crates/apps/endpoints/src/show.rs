@@ -5,17 +5,15 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use linerate_control::{ControlError, QueueDocument, View, WorkerDocument, add_drops, worker_document};
-use linerate_endpoints_loop::TcpWorker;
-use linerate_ip::UdpCounters;
-use linerate_port::{Port, Stats, drops_that_happened};
+use linerate_endpoints_loop::{TcpWorker, connections};
+use linerate_ip::{DropReason, UdpCounters};
+use linerate_port::{Drops, Port, Stats, drops_that_happened};
 use linerate_programs::{OverStack, Reports, TlsDocument};
 use linerate_sys::clock;
 use linerate_tcp::send::SendCounters;
 use linerate_tcp::{Counters, Sharded};
 
-use crate::document::{
-    ConnectionDocument, ConnectionsDocument, CoreDocument, PacketsDocument, Snapshot, SteeringDocument,
-};
+use crate::document::{CoreDocument, PacketsDocument, Snapshot, SteeringDocument};
 use crate::request::CONNECTIONS_MAX;
 
 pub(crate) type TcpView<P> = View<Sharded<OverStack<P>>>;
@@ -31,6 +29,7 @@ pub(crate) struct Reading<P: Reports> {
     counters: (Counters, UdpCounters),
     stack_connections: u64,
     packets: Option<PacketsDocument>,
+    frames: linerate_ip::Counters,
     shard: u16,
     steering: SteeringDocument,
     pub(crate) worker: WorkerDocument,
@@ -77,6 +76,7 @@ pub(crate) fn reading_of<P: Reports>(worker: &mut TcpWorker<P>, core: Option<usi
         counters: counters(worker),
         stack_connections: connections as u64,
         packets: packets(worker),
+        frames: with(worker, |_, io| io.frame_counters()),
         shard: worker.datapath.shard().number(),
         steering: SteeringDocument {
             arrived: between.arrived,
@@ -139,6 +139,7 @@ pub(crate) fn snapshot_of<P: Reports>(
         if let Some(packets) = &reading.packets {
             add_packets(&mut all.packets, packets);
         }
+        add_drops(&mut all.packets.stack_drops, &stack_drops(&reading.frames));
         all.worker = if are_several { sum_of(&all.worker, &reading.worker) } else { reading.worker.clone() };
         if are_several {
             let counter = |name: &str| counters.get(name).copied().unwrap_or(0);
@@ -166,6 +167,16 @@ pub(crate) fn add_counts(sum: &mut BTreeMap<String, u64>, more: &BTreeMap<String
     for (name, count) in more {
         *sum.entry(name.clone()).or_default() += count;
     }
+}
+
+/// Frames that a stack dropped.
+fn stack_drops(frames: &linerate_ip::Counters) -> Vec<Drops> {
+    let row = |reason: DropReason| Drops {
+        place: "the stack".into(),
+        cause: reason.name().into(),
+        packets: frames.dropped_by(reason),
+    };
+    DropReason::ALL.into_iter().map(row).filter(|drops| drops.packets > 0).collect()
 }
 
 /// Packets of another queue.
@@ -251,22 +262,17 @@ fn retransmissions(counters: &SendCounters) -> BTreeMap<String, u64> {
     causes.iter().map(|(cause, count)| ((*cause).to_owned(), *count)).collect()
 }
 
-/// Connections from place `after` on, core by core.
-pub(crate) fn connections<P: Reports>(
-    views: &[TcpView<P>],
-    after: Option<u32>,
-) -> Result<ConnectionsDocument, ControlError> {
+/// The document, as JSON, of connections from place `after` on, core by core.
+pub(crate) fn connections_text<P: Reports>(views: &[TcpView<P>], after: Option<u32>) -> Result<String, ControlError> {
     let after = after.unwrap_or(0);
     let (core, place) = (after >> PLACE_BITS, after & ((1 << PLACE_BITS) - 1));
-    let Some(view) = views.get(core as usize) else { return Ok(ConnectionsDocument::default()) };
-    let (infos, next) = view
-        .call(move |worker| with(worker, |_, io| linerate_endpoints_loop::connections(io, place, CONNECTIONS_MAX)))?;
+    let Some(view) = views.get(core as usize) else { return Ok(connections::document_text(&[], None)) };
+    let (infos, next) =
+        view.call(move |worker| with(worker, |_, io| connections::connections(io, place, CONNECTIONS_MAX)))?;
     let next_core = core + 1;
     let at_next_core = (next_core < views.len() as u32).then_some(next_core << PLACE_BITS);
-    Ok(ConnectionsDocument {
-        connections: infos.iter().map(ConnectionDocument::new).collect(),
-        next: next.map(|place| core << PLACE_BITS | place).or(at_next_core),
-    })
+    let next = next.map(|place| core << PLACE_BITS | place).or(at_next_core);
+    Ok(connections::document_text(&infos, next))
 }
 
 /// Totals of the queues of the port that a worker has.

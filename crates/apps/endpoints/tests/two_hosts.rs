@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use linerate_control::Connection;
-use linerate_endpoints::Ended;
 use linerate_endpoints::document::CaptureDocument;
 use linerate_endpoints::request::Request;
+use linerate_endpoints::{Ended, NetworkConfig};
 use linerate_programs::Reports;
 use linerate_programs::load::{Cause, Client, Config};
 use linerate_programs::serve::{Addresses, Echo, HttpServer, Server, Site};
@@ -52,6 +52,28 @@ fn a_load_is_answered_and_accounted_for() {
         assert_eq!((client.frames_missing, server.frames_missing), (0, 0));
         assert!(client.snapshot.packets.sent > 100 && client.snapshot.counters["TcpActiveOpens"] == 50);
     }
+}
+
+#[test]
+fn what_the_stack_drops_is_in_the_account_by_reason() {
+    let link = Link::new();
+    let network = NetworkConfig { vlan: Some(5), ..link.network(1) };
+    let server = Echo::new(Addresses { tcp: any(7), udp: any(7) });
+    let server = linerate_endpoints::start(server, &network, link.options("end1")).unwrap();
+    // The client is in no VLAN: it asks for the server's address, and nobody hears it.
+    let text = "count = 1\n[[request]]\nurl = \"tcp://198.18.5.1:7\"\n";
+    let client = link.start(2, Client::new(Arc::new(Config::parse(text).unwrap().plan().unwrap())));
+    let (began, mut packets) = (Instant::now(), server.snapshot().unwrap().packets);
+    while packets.stack_drops.is_empty() {
+        assert!(began.elapsed() < LONG, "{packets:?}");
+        std::thread::sleep(Duration::from_millis(5));
+        packets = server.snapshot().unwrap().packets;
+    }
+    client.stop().unwrap();
+    let packets = server.stop().unwrap().snapshot.packets;
+    let [drops] = &packets.stack_drops[..] else { panic!("{packets:?}") };
+    assert_eq!((drops.place.as_str(), drops.cause.as_str()), ("the stack", "other-vlan"));
+    assert_eq!(drops.packets, packets.received);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The OpenFlow switch under control: its ports, its controllers, its requests.
 
-use linerate_control::{ControlError, Handoff, PortConfig, PortManager, Service, Settings, read_command};
+use linerate_control::{Answer, ControlError, Handoff, PortConfig, PortManager, Service, Settings, read_command};
 use linerate_ofswitch_loop::SteeredForwarder;
 use linerate_openflow::PortNumber;
 use linerate_pipeline::PortSettings;
@@ -38,8 +38,8 @@ impl Service for OfService {
         port_settings(PortNumber(1), settings, caps, Vec::new()).map(drop)
     }
 
-    fn answer(&mut self, ports: &mut PortManager<Self>, request: Value) -> Result<Value, ControlError> {
-        match read_command(request)? {
+    fn answer(&mut self, ports: &mut PortManager<Self>, request: Value) -> Result<Answer, ControlError> {
+        let document = match read_command(request)? {
             Request::Show { what, after } => show::answer(&mut self.0, ports, what, after),
             Request::Flow { action, flows } => apply::flows(&mut self.0.switch, action, &flows),
             Request::Group { action, group } => apply::group(&mut self.0.switch, action, &group),
@@ -48,7 +48,8 @@ impl Service for OfService {
                 show::document(trace::trace(&mut self.0.switch, &packet, in_port.as_deref())?)
             }
             Request::Restore { lines } => apply::restore(&mut self.0.switch, &lines),
-        }
+        };
+        document.map(Answer::from)
     }
 
     fn set(&mut self, _: &mut PortManager<Self>, _: &Settings) -> Result<(), ControlError> {

@@ -186,7 +186,7 @@ struct Writer {
     form: Form,
     sync: bool,
     rotation: Rotation,
-    /// `None` after a failure.
+    /// `None` after a failure, and between two files: the next one is begun for its first packet.
     file: Option<OutputFile>,
     /// The counts given last, by interface.
     latest: Vec<Statistics>,
@@ -214,9 +214,7 @@ impl Writer {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            if self.file.is_some() && self.rotation.due(clock::realtime_ns()).is_some() {
-                self.rotate();
-            }
+            self.end_file_if_due();
         }
         self.end_file();
         self.queue.note_peak(self.in_flight.read().1);
@@ -255,9 +253,8 @@ impl Writer {
     fn write(&mut self, buffer: &mut WriteBuffer) -> u64 {
         let (mut start, mut packets) = (0, 0);
         while start < buffer.len() {
-            if self.file.is_some() && self.rotation.due(clock::realtime_ns()).is_some() {
-                self.rotate();
-            }
+            self.end_file_if_due();
+            self.open_next_if_needed();
             let (len, count) = self.fitting(&buffer.bytes()[start..], buffer.packets() - packets);
             self.make_room(len as u64 + PADDING_MAX);
             let Some(file) = &mut self.file else { break };
@@ -290,7 +287,8 @@ impl Writer {
             if self.rotation.packets() == 0 {
                 break;
             }
-            self.rotate();
+            self.end_file();
+            self.open_next_if_needed();
         }
         let one = whole_records(self.form.format, bytes, usize::MAX, 1);
         if one.0 > 0 { one } else { (bytes.len(), packets) }
@@ -327,9 +325,15 @@ impl Writer {
         self.shared.failed.store(true, Ordering::Release);
     }
 
-    fn rotate(&mut self) {
-        self.end_file();
-        if self.shared.failed.load(Ordering::Acquire) {
+    fn end_file_if_due(&mut self) {
+        if self.file.is_some() && self.rotation.due(clock::realtime_ns()).is_some() {
+            self.end_file();
+        }
+    }
+
+    /// Begins the next file, for packets that are there.
+    fn open_next_if_needed(&mut self) {
+        if self.file.is_some() || self.shared.failed.load(Ordering::Acquire) {
             return;
         }
         if let Err((path, error)) = self.open_next() {

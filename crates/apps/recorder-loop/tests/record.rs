@@ -162,7 +162,24 @@ fn files_rotate_by_size_and_the_total_is_bounded() {
 }
 
 #[test]
-fn a_new_file_is_begun_when_it_is_time_though_nothing_comes() {
+fn no_file_is_begun_without_a_packet_for_it() {
+    let by_packets = RotationPolicy { file_packets: Some(333), ..RotationPolicy::default() };
+    for (policy, packets, count) in [(by_packets, 999, 3), (by_packets, 0, 1), (by_packets, 1000, 4)] {
+        let directory = TempDir::new().unwrap();
+        let settings = Settings { policy, ..settings(&directory.path().join("a.pcapng")) };
+        let (recorder, mut intakes) = Recorder::start(settings, 1).unwrap();
+        (0..packets).for_each(|number| insist(&mut intakes[0], 0, number, 60));
+        drop(intakes);
+        assert_eq!(recorder.finish().files, count, "{packets} packets");
+        let there: Vec<usize> = files(directory.path()).iter().map(|path| read(path).0[0].len()).collect();
+        assert_eq!((there.len() as u64, there.iter().sum::<usize>() as u64), (count, packets));
+        // The file that is made at the start shows early that files can be written.
+        assert!(packets == 0 || there.iter().all(|packets| *packets > 0), "{there:?}");
+    }
+}
+
+#[test]
+fn a_file_ends_when_it_is_time_though_nothing_comes() {
     let directory = TempDir::new().unwrap();
     let policy = RotationPolicy { file_ns: Some(20_000_000), ..RotationPolicy::default() };
     let (recorder, mut intakes) =
@@ -170,13 +187,21 @@ fn a_new_file_is_begun_when_it_is_time_though_nothing_comes() {
     assert!(give(&mut intakes[0], 0, 0, 60));
     intakes[0].flush();
     let deadline = Instant::now() + PATIENCE;
-    while files(directory.path()).len() < 2 {
-        assert!(Instant::now() < deadline, "no second file");
+    let is_open = |path: &Path| {
+        let open = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+        open.filter_map(|entry| std::fs::read_link(entry.path()).ok()).any(|target| target == path)
+    };
+    let first = files(directory.path()).swap_remove(0);
+    while is_open(&first) {
+        assert!(Instant::now() < deadline, "the first file does not end");
         std::thread::yield_now();
     }
+    // The next one is begun for its first packet.
+    assert_eq!(files(directory.path()).len(), 1);
+    assert!(give(&mut intakes[0], 0, 1, 60));
     drop(intakes);
-    // A file without a packet is not followed by another.
     assert_eq!(recorder.finish().files, 2);
+    assert_eq!(files(directory.path()).iter().map(|path| read(path).0[0].clone()).collect::<Vec<_>>(), [[0], [1]]);
 }
 
 #[test]

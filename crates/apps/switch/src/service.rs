@@ -1,6 +1,6 @@
 //! The L2 switch under control: its requests, and its settings.
 
-use linerate_control::{ControlError, Handoff, PortConfig, PortManager, Service, Settings, View, read_command};
+use linerate_control::{Answer, ControlError, Handoff, PortConfig, PortManager, Service, Settings, View, read_command};
 use linerate_l2::PortIndex;
 use linerate_port::Caps;
 use linerate_switch_loop::SteeredSwitch;
@@ -65,9 +65,9 @@ impl Service for L2Service {
         if switch.port_of(ring).is_some() { Self::set_port(switch, ring, settings, caps) } else { Ok(()) }
     }
 
-    fn answer(&mut self, ports: &mut PortManager<Self>, request: Value) -> Result<Value, ControlError> {
+    fn answer(&mut self, ports: &mut PortManager<Self>, request: Value) -> Result<Answer, ControlError> {
         match read_command(request)? {
-            Request::Show { what, after } => return self.show(ports, what, after.unwrap_or(0)),
+            Request::Show { what, after } => return self.show(ports, what, after.unwrap_or(0)).map(Answer::from),
             Request::AddMac { mac, port, vlan } => add_mac(ports, &mac, &port, vlan.unwrap_or(0))?,
             Request::RemoveMac { mac, vlan } => remove_mac(ports, &mac, vlan.unwrap_or(0))?,
             Request::FlushMacs { port: None } => ports.view.call(|worker| worker.datapath.flush_macs(None))?,
@@ -75,10 +75,12 @@ impl Service for L2Service {
                 let number = port_number(ports, &port)?;
                 ports.view.call(move |worker| worker.datapath.flush_macs(Some(number)))?;
             }
-            Request::AddMirror { mirror } => return Ok(json!({ "mirror": self.mirrors.add(ports, mirror)? })),
+            Request::AddMirror { mirror } => {
+                return Ok(json!({ "mirror": self.mirrors.add(ports, mirror)? }).into());
+            }
             Request::RemoveMirror { mirror } => self.mirrors.remove(ports, mirror)?,
         }
-        Ok(json!({}))
+        Ok(json!({}).into())
     }
 
     fn set(&mut self, ports: &mut PortManager<Self>, settings: &Settings) -> Result<(), ControlError> {

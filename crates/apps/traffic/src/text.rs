@@ -13,7 +13,7 @@ const STREAMS_SHOWN: usize = 32;
 /// What was sent, and what arrived of it.
 pub fn sent(document: &SendDocument) -> String {
     let mut lines = Vec::new();
-    document.ports.iter().for_each(|port| port_sent(&mut lines, port));
+    document.ports.iter().for_each(|port| port_sent(&mut lines, port, document.replay.as_deref()));
     lines.extend(core_lines(&document.cores));
     if let Some(all) = &document.received {
         received(&mut lines, all);
@@ -34,7 +34,8 @@ pub fn counted(document: &ReceiveDocument) -> String {
     lines.join("\n")
 }
 
-fn port_sent(lines: &mut Vec<String>, port: &PortSent) {
+/// `replay` says what is replayed, and how.
+fn port_sent(lines: &mut Vec<String>, port: &PortSent, replay: Option<&str>) {
     let core = match (port.core, port.queues.len()) {
         (_, 2..) => format!(", {} queues", port.queues.len()),
         (Some(core), _) => format!(", core {core}"),
@@ -42,7 +43,11 @@ fn port_sent(lines: &mut Vec<String>, port: &PortSent) {
     };
     let maker = if port.offloaded { ", packets made by the port" } else { "" };
     lines.push(format!("{} ({}{maker}{core}): {:.2} s", port.port, port.detail, port.seconds));
-    let intended = port.intended_pps.map_or("as fast as it goes".into(), |rate| format!("at {}", pps(rate)));
+    let intended = match (port.intended_pps, replay) {
+        (Some(rate), _) => format!("at {}", pps(rate)),
+        (None, Some(replay)) => replay.into(),
+        (None, None) => "as fast as it goes".into(),
+    };
     lines.push(format!("  intended   {}  {intended}", right(port.intended)));
     let rates = format!("{}, L1 {}, L2 {}", pps(port.sent_pps), bps(port.l1_bps), bps(port.l2_bps));
     lines.push(format!("  sent       {}  {rates}", right(port.sent)));

@@ -84,7 +84,8 @@ pub struct PortSettings {
     pub isolated: bool,
     /// Learn source addresses here.
     pub learning: bool,
-    /// Most addresses that are learned here; above that, a new one takes the place of an older one. `None` leaves the port what the table has.
+    /// Most addresses that are learned here; above that, a new one takes the place of an older one of the port in its two buckets of the table,
+    /// and is not learned if there is none. Addresses above a lowered limit stay. `None` leaves the port what the table has.
     pub learn_limit: Option<u32>,
     /// Longest packet in bytes, without FCS, that the port takes; see `Caps::frame_len_max`.
     pub frame_len_max: usize,

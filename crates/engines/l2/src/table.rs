@@ -120,7 +120,8 @@ impl MacTable {
         }
     }
 
-    /// Sets how many addresses are learned at a port; above that, a new one takes the place of an older one of the port.
+    /// Sets how many addresses are learned at a port; above that, a new one takes the place of an older one of the port in its two buckets, and
+    /// is not learned if there is none.
     pub(crate) fn set_learn_limit(&mut self, port: u16, limit: Option<u32>) {
         self.shares.set_limit(port, limit.unwrap_or(u32::MAX));
         if let Some(next) = &mut self.next {

@@ -214,6 +214,7 @@ impl Config {
             )?,
             requests_max: number("count", &self.count, u64::MAX, u64::MAX)?,
             drain_ns: timeout_ns.min(5_000_000_000),
+            close_wait_ns: 1_000_000_000,
             sources: Vec::new(),
             seed: self.seed.unwrap_or(1),
             pacing,

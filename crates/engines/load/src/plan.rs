@@ -42,6 +42,9 @@ pub struct Plan {
     pub requests_max: u64,
     /// After the end requests under way may still be answered for so long.
     pub drain_ns: u64,
+    /// Once all requests are answered or lost, servers have so long after the last connection that ended, and twice the longest handshake, to
+    /// close their side of the others.
+    pub close_wait_ns: u64,
     /// Addresses that connections come from, in turn; if there are none, the stack chooses.
     pub sources: Vec<IpAddr>,
     /// Start of the pseudo-random numbers.

@@ -195,6 +195,11 @@ impl<'a> Io<'a> {
         *self.engine.egress.udp.counters()
     }
 
+    /// Counts of frames: what became of each that came in.
+    pub fn frame_counters(&self) -> linerate_ip::Counters {
+        self.engine.egress.ip.counters()
+    }
+
     /// What is known of a connection; `None` if it has ended.
     pub fn info(&self, conn: Conn) -> Option<Info> {
         self.engine.index_of(conn).map(|index| self.engine.info(index))

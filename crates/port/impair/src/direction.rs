@@ -29,6 +29,8 @@ pub(crate) struct Direction {
 pub(crate) struct Counts {
     /// Copies that were to be made.
     pub duplicated: u64,
+    /// Packets of which a bit was changed, also if they were dropped after that.
+    pub corrupted: u64,
     lost: u64,
     /// Packets that found the queue full.
     overflow: u64,
@@ -76,6 +78,7 @@ impl Direction {
                 let bits = 8 * batch.totals_of(slots).bytes;
                 // A packet without bytes has no bit to change, and the one behind it is not to be damaged.
                 if bits > 0 {
+                    self.counts.corrupted += 1;
                     complete_checksums(batch);
                     change_bit(batch, draw.other_below(bits) as usize);
                 }
@@ -269,6 +272,7 @@ mod tests {
         assert!(out.packet(0).is_empty() && batch.packet(0) == [0; 60]);
         assert_eq!(direction.take(&mut batch, 1, 0, &mut out), 1);
         assert_eq!(out.packet(1).iter().map(|byte| byte.count_ones()).sum::<u32>(), 1);
+        assert_eq!(direction.counts.corrupted, 1);
     }
 
     #[test]

@@ -236,10 +236,12 @@ impl<C: Clock> Port for Impaired<C> {
         if let Some(rx) = &self.rx {
             (stats.rx_packets, stats.rx_bytes) = (rx.returned.packets, rx.returned.bytes);
             stats.rx_duplicated += rx.direction.counts.duplicated;
+            stats.rx_corrupted += rx.direction.counts.corrupted;
             stats.rx_drops.extend(rx.direction.drops(&format!("impair-rx of {name}")));
         }
         if let Some(tx) = &self.tx {
             stats.tx_duplicated += tx.direction.counts.duplicated;
+            stats.tx_corrupted += tx.direction.counts.corrupted;
             stats.tx_drops.extend(tx.direction.drops(&format!("impair-tx of {name}")));
         }
         Ok(stats)

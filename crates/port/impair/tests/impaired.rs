@@ -230,7 +230,8 @@ fn corruption_changes_one_bit_anywhere() {
         }
     }
     assert!((340..=460).contains(&changed) && bytes_hit.len() > 55, "{changed}, in {} of 64 bytes", bytes_hit.len());
-    assert_eq!(path.finish().tx_packets, 2000);
+    let stats = path.finish();
+    assert_eq!((stats.tx_packets, stats.tx_corrupted), (2000, changed as u64));
 }
 
 #[test]

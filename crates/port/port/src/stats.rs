@@ -29,6 +29,11 @@ pub struct Stats {
     pub rx_duplicated: u64,
     /// Copies that the port added to what `transmit` took; `tx_packets` counts those whose sending is complete.
     pub tx_duplicated: u64,
+    /// Packets that the port damaged as they arrived (`impair=`), wherever they went then. A copy of a damaged packet is damaged, too, and
+    /// counts as a copy only.
+    pub rx_corrupted: u64,
+    /// Packets that the port damaged after `transmit` took them, wherever they went then.
+    pub tx_corrupted: u64,
     /// Packets that reached this port and were not returned by `receive`.
     pub rx_drops: Vec<Drops>,
     /// Packets that `transmit` took and that were not sent.
@@ -49,6 +54,8 @@ impl Stats {
         self.tx_bytes += other.tx_bytes;
         self.rx_duplicated += other.rx_duplicated;
         self.tx_duplicated += other.tx_duplicated;
+        self.rx_corrupted += other.rx_corrupted;
+        self.tx_corrupted += other.tx_corrupted;
         self.rx_drops.extend(other.rx_drops);
         self.tx_drops.extend(other.tx_drops);
     }

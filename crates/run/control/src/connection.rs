@@ -57,13 +57,21 @@ impl Connection {
     /// # Errors
     /// As with [`Connection::ask`], and that the answer is not such a document.
     pub fn ask_for<T: DeserializeOwned>(&mut self, request: &impl Serialize) -> Result<T, ControlError> {
+        read_reply(&self.ask_line(request)?)
+    }
+
+    /// As [`Connection::ask`], with the line of the reply, whatever it says ([`crate::read_reply`] reads it).
+    ///
+    /// # Errors
+    /// The connection was lost.
+    pub fn ask_line(&mut self, request: &impl Serialize) -> Result<Vec<u8>, ControlError> {
         self.stream.get_mut().write_all(request_line(request).as_bytes()).map_err(lost)?;
         let mut line = Vec::new();
         (&mut self.stream).take(REPLY_LEN_MAX).read_until(b'\n', &mut line).map_err(lost)?;
         if line.last() != Some(&b'\n') {
             return Err(lost(io::ErrorKind::UnexpectedEof.into()));
         }
-        read_reply(&line)
+        Ok(line)
     }
 }
 

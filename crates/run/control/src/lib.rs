@@ -34,8 +34,8 @@ pub use opening::{PoolShape, open_options, pool};
 pub use port_config::{PortConfig, is_name, split_setting};
 pub use ports::{PortManager, PortTable, View};
 pub use protocol::{
-    Command, ControlError, Envelope, ErrorKind, REQUEST_LEN_MAX, VERSION, read_command, read_reply, read_request,
-    reply_line, request_line,
+    Answer, Command, ControlError, Envelope, ErrorKind, REQUEST_LEN_MAX, VERSION, read_command, read_reply,
+    read_request, reply_line, request_line,
 };
 pub use runtime_dir::{FileLock, InstanceLock, RuntimeDir, RuntimeDirError};
 pub use service::{Handoff, Service};

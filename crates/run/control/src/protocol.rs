@@ -159,6 +159,33 @@ pub fn reply_line(id: Option<Value>, reply: Result<Value, ControlError>) -> Stri
     format!("{}\n", Value::Object(object))
 }
 
+/// The document that answers a request.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// A document.
+    Document(Value),
+    /// A long document that is JSON already, in one line.
+    Text(String),
+}
+
+impl From<Value> for Answer {
+    fn from(document: Value) -> Answer {
+        Answer::Document(document)
+    }
+}
+
+/// [`reply_line`] of an answer.
+pub(crate) fn answer_line(id: Option<Value>, answer: Result<Answer, ControlError>) -> String {
+    match answer {
+        Ok(Answer::Document(document)) => reply_line(id, Ok(document)),
+        Ok(Answer::Text(text)) => {
+            let id = id.map(|id| format!("\"id\":{id},")).unwrap_or_default();
+            format!("{{{id}\"ok\":{text},\"v\":{VERSION}}}\n")
+        }
+        Err(error) => reply_line(id, Err(error)),
+    }
+}
+
 /// Reads the line of a reply, its document straight from the text.
 ///
 /// # Errors
@@ -270,6 +297,12 @@ mod tests {
         let strange = read_reply::<Vec<String>>(line.as_bytes()).unwrap_err();
         assert!(strange.cause.contains("something strange"), "{strange}");
         assert_eq!(read_reply::<Value>(reply_line(None, Ok(Value::Null)).as_bytes()), Ok(Value::Null));
+        for id in [None, Some(Value::from("a\"b"))] {
+            assert_eq!(
+                answer_line(id.clone(), Ok(Answer::Text("[1,2]".into()))),
+                reply_line(id, Ok(serde_json::json!([1, 2])))
+            );
+        }
         let refused = ControlError::new("x", "");
         assert_eq!(read_reply::<Vec<u32>>(reply_line(None, Err(refused.clone())).as_bytes()), Err(refused));
     }

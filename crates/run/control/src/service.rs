@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::port_config::PortConfig;
 use crate::ports::PortManager;
-use crate::protocol::ControlError;
+use crate::protocol::{Answer, ControlError};
 use crate::value::Settings;
 
 /// One end of a ring between two workers.
@@ -107,7 +107,7 @@ pub trait Service: Sized + Send + 'static {
     ///
     /// # Errors
     /// The command is unknown, or cannot be carried out.
-    fn answer(&mut self, ports: &mut PortManager<Self>, request: Value) -> Result<Value, ControlError>;
+    fn answer(&mut self, ports: &mut PortManager<Self>, request: Value) -> Result<Answer, ControlError>;
 
     /// Changes settings of the datapath itself.
     ///

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use linerate_control::{
-    Command, Connection, ControlError, Instance, PortConfig, PortManager, RuntimeDir, Service, SettingValue, Settings,
-    Setup, StartError, read_command, refused, start,
+    Answer, Command, Connection, ControlError, Instance, PortConfig, PortManager, RuntimeDir, Service, SettingValue,
+    Settings, Setup, StartError, read_command, refused, start,
 };
 use linerate_mem::{Batch, Pool, PoolConfig};
 use linerate_port::{Caps, Context, Datapath, LinkState, PortIndex};
@@ -113,16 +113,17 @@ impl Service for EchoService {
         if settings.is_empty() { Ok(()) } else { Err(ControlError::new("a port has no settings", "")) }
     }
 
-    fn answer(&mut self, ports: &mut PortManager<Self>, request: Value) -> Result<Value, ControlError> {
+    fn answer(&mut self, ports: &mut PortManager<Self>, request: Value) -> Result<Answer, ControlError> {
         let packets = match read_command(request)? {
             Own::CountPackets {} => ports.view.call(|worker| worker.datapath.packets)?,
             Own::Links {} => {
                 let links = ports.view.call(|worker| worker.datapath.links.clone())?;
-                return Ok(json!({ "datapath": links, "service": self.links }));
+                return Ok(json!({ "datapath": links, "service": self.links }).into());
             }
         };
         Ok(
-            json!({ "packets": packets, "limit": self.limit, "added": self.added, "removed": self.removed, "heard": self.heard, "due": self.due_ns == u64::MAX }),
+            json!({ "packets": packets, "limit": self.limit, "added": self.added, "removed": self.removed, "heard": self.heard, "due": self.due_ns == u64::MAX })
+            .into(),
         )
     }
 

@@ -76,6 +76,10 @@ pub struct LaneRow {
     pub zero_copy: bool,
     /// Packets that reached the near port and that it lost before the bridge could take them; not part of `received`.
     pub rx_missed: Vec<Drops>,
+    /// Copies that the near port made of what arrived (`impair-rx=duplicate ...`): those that it handed over are in `received`.
+    pub rx_duplicated: u64,
+    /// Packets that it damaged (`impair-rx=corrupt ...`).
+    pub rx_corrupted: u64,
     /// Packets that came.
     pub received: u64,
     /// Their bytes, without FCS.
@@ -138,6 +142,8 @@ impl LaneRow {
         LaneRow {
             zero_copy,
             rx_missed: drops_that_happened(&rx.rx_drops),
+            rx_duplicated: rx.rx_duplicated,
+            rx_corrupted: rx.rx_corrupted,
             received: lane.received,
             received_bytes: rx.rx_bytes,
             rx_queues: row(QueueRow::received, near),
@@ -184,6 +190,13 @@ fn lane_text(lines: &mut Vec<String>, lane: &LaneRow, verbose: bool) {
     lines.extend(
         lane.rx_missed.iter().map(|drop| row("rx missed", drop.packets, &format!("before the bridge, {}", at(drop)))),
     );
+    for (name, packets, what) in
+        [("rx copies", lane.rx_duplicated, "made"), ("rx damaged", lane.rx_corrupted, "damaged")]
+    {
+        if packets > 0 {
+            lines.push(row(name, packets, &format!("{what} by {} before the bridge", lane.from)));
+        }
+    }
     if verbose && lane.batches > 0 {
         lines.push(format!("  {:.1} packets a batch", lane.received as f64 / lane.batches as f64));
     }

@@ -8,7 +8,7 @@ use linerate_mem::{Batch, Pool};
 use linerate_port::{Caps, Port, PortError, PortIndex, Stats};
 use linerate_worker::{Config, Control, Eagerness, End, HandoffStage, Meter, PortEnd, Role, Worker};
 
-use crate::crew::run_all;
+use crate::crew::{keeps_times, run_all};
 use linerate_console::cores::Cores;
 
 /// One side of a bridge: an open device.
@@ -153,7 +153,7 @@ impl Plan {
     pub fn ready(self) -> Result<Ready, String> {
         let receives = |port: usize| self.ways.iter().any(|(from, _)| *from == port);
         let timestamps =
-            self.ways.iter().any(|(from, _)| self.sides[*from].queues.iter().any(|queue| queue.caps().timestamps));
+            self.ways.iter().any(|(from, _)| self.sides[*from].queues.iter().any(|queue| keeps_times(queue.caps())));
         let (slots, pairs, layout) = (self.slots(), self.pairs(), self.layout);
         let copies: Vec<bool> = self.ways.iter().map(|way| self.copies(*way)).collect();
         let mut drafts: Vec<Draft> = (0..self.workers()).map(|_| Draft::default()).collect();

@@ -14,7 +14,7 @@ use linerate_port::{Caps, Direction, OpenOptions, Port, PortSpec, Stats};
 use linerate_worker::{Config, Control, End, HandoffStage, PortEnd, Role, Worker};
 
 use super::groups::groups;
-use crate::crew::run_all;
+use crate::crew::{keeps_times, run_all};
 
 /// What is balanced, as the user says it.
 pub struct Plan<'a> {
@@ -101,6 +101,8 @@ struct Common {
     pool: Pool,
     extra: usize,
     slots: usize,
+    /// Packets keep the times that they came with.
+    timestamps: bool,
 }
 
 impl Lb {
@@ -124,7 +126,8 @@ impl Lb {
         let room = |caps: &Caps| caps.frame_len_max.div_ceil(pool.packet_len_max().max(1)).min(caps.frags_max);
         let slots = input_caps.iter().map(room).fold(plan.batch, usize::max);
         let groups: Vec<usize> = groups.iter().map(Vec::len).collect();
-        let common = Common { groups: groups.clone(), pool: pool.clone(), extra: plan.extra, slots };
+        let timestamps = input_caps.iter().any(keeps_times);
+        let common = Common { groups: groups.clone(), pool: pool.clone(), extra: plan.extra, slots, timestamps };
         let drafts = drafts(plan.workers, inputs, outputs.into_iter().zip(pools.iter().cloned()).collect(), pool);
         let workers = drafts.into_iter().zip(controls).map(|(draft, control)| draft.worker(&common, control));
         Ok(Lb { workers: workers.collect::<Result<_, _>>()?, groups, inputs: input_caps, outputs: output_caps })
@@ -214,7 +217,7 @@ impl Draft {
             received: 0,
             meter: Arc::clone(&control.meter),
         };
-        let config = Config { batch: common.slots, timestamps: true, ..Config::default() };
+        let config = Config { batch: common.slots, timestamps: common.timestamps, ..Config::default() };
         let worker = Worker::new(balancer, &common.pool, config, Box::new(|_| ()));
         let (mut worker, _) = worker.map_err(|error| format!("a descriptor to wake a worker: {error}"))?;
         for (port, pool) in self.inputs {

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use linerate_control::{Command as CommonRequest, Connection, ControlError};
+use linerate_control::{Command as CommonRequest, Connection, ControlError, read_reply};
 use linerate_endpoints::PROGRAM;
+use linerate_endpoints::connections;
 use linerate_endpoints::document::{CaptureDocument, ConnectionsDocument};
 use linerate_endpoints::request::{Request, What};
 
@@ -89,13 +90,15 @@ fn answer(connection: &mut Connection, args: &Args) -> Result<(), ControlError> 
         }
         Command::Show { what: Table::Connections } => {
             let part = |after| {
-                let part: ConnectionsDocument =
-                    connection.ask_for(&Request::Show { what: What::Connections, after })?;
+                let line = connection.ask_line(&Request::Show { what: What::Connections, after })?;
+                let part = match connections::read_reply(&line) {
+                    Some(part) => part,
+                    None => read_reply::<ConnectionsDocument>(&line)?,
+                };
                 Ok((part.connections, part.next))
             };
             if args.json {
-                // Straight to text: a tree of JSON values of 100,000 connections takes longer than all else.
-                let all = serde_json::to_string(&ctl::parts(part)?).unwrap_or_default();
+                let all = connections::list_text(&ctl::parts(part)?);
                 out(&format!("{{\"connections\":{all}}}"));
             } else if out(&text::connections_head()) {
                 ctl::each_part(part, |part| part.is_empty() || out(&text::connections(&part)))?;

@@ -162,6 +162,7 @@ fn packets(lines: &mut Vec<String>, packets: &PacketsDocument) {
     lines.push(row("received", packets.received, &format!("{} bytes", count(packets.received_bytes))));
     lines.push(row("sent", packets.sent, &format!("{} bytes", count(packets.sent_bytes))));
     lines.extend(packets.rx_drops.iter().map(|drop| row("rx missed", drop.packets, &at(drop))));
+    lines.extend(packets.stack_drops.iter().map(|drop| row("not taken", drop.packets, &at(drop))));
     lines.extend(packets.tx_drops.iter().map(|drop| row("dropped", drop.packets, &at(drop))));
     port_queues(lines, &packets.port, &packets.queues);
 }

@@ -178,8 +178,9 @@ impl Writer {
     pub fn text(&self) -> String {
         let way = if self.direct { "past the page cache" } else { "through the page cache" };
         format!(
-            "{} files ({} removed), {} bytes, {way}; the last: {}; queue at most {} full; cpu {}",
+            "{} file{} ({} removed), {} bytes, {way}; the last: {}; queue at most {} full; cpu {}",
             self.files,
+            if self.files == 1 { "" } else { "s" },
             self.removed,
             count(self.bytes),
             self.last_file,

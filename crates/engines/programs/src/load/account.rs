@@ -19,6 +19,8 @@ linerate_measure::named! {
         Tls = "TLS failed",
         /// The server closed the connection before it answered.
         Closed = "closed before the answer",
+        /// The client closed the connection at the end of the run, and the server did not.
+        Unclosed = "not closed by the server",
         /// The answer was not one of the protocol, or not the expected one.
         WrongAnswer = "wrong answer",
         /// The run ended first.

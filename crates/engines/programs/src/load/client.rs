@@ -46,6 +46,8 @@ pub struct Client {
     pub(super) next_source: usize,
     /// Handshakes under way.
     pub(super) connecting: u32,
+    /// When a connection was closed or ended last.
+    pub(super) closed_ns: u64,
     /// At the end: the connections before this number were told.
     pub(super) told: u32,
     /// Connections that were never made: they count for the number of requests after which the load ends.
@@ -101,6 +103,7 @@ impl Client {
             random: plan.seed,
             next_source: 0,
             connecting: 0,
+            closed_ns: 0,
             told: 0,
             unmade: 0,
             plan,
@@ -232,6 +235,7 @@ impl Client {
             Phase::Open | Phase::Pausing => {}
         }
         (connection.phase, connection.since_ns) = (Phase::Closing, now_ns);
+        self.closed_ns = now_ns;
         self.targets[connection.target as usize].open -= 1;
         self.arm(number, now_ns + self.plan.timeout_ns);
     }
@@ -337,6 +341,7 @@ impl Program for Client {
         let now_ns = network.time_ns();
         let Some(connection) = self.connections.get_mut(number) else { return };
         let was_connecting = connection.phase == Phase::Connecting;
+        let was_closing = connection.phase == Phase::Closing;
         let given = connection.cause;
         let target = connection.target as usize;
         self.reached(number, now_ns);
@@ -349,6 +354,7 @@ impl Program for Client {
             CloseReason::Unreachable => Some(Cause::Unreachable),
             // This side has closed, and the other side does not.
             CloseReason::Aborted if self.stage == Stage::Running => Some(Cause::TimedOut),
+            CloseReason::Aborted if was_closing => Some(Cause::Unclosed),
             CloseReason::Aborted => Some(Cause::Unfinished),
         });
         match cause {
@@ -357,6 +363,7 @@ impl Program for Client {
         }
         self.lose_requests(number, cause.unwrap_or(Cause::Closed));
         self.leave(number, now_ns);
+        self.closed_ns = now_ns;
         if was_connecting && self.stage == Stage::Running {
             self.pause(number, target, now_ns);
         } else {

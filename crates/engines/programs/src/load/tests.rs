@@ -8,7 +8,7 @@ use linerate_tcp::{CloseReason, Conn};
 use super::*;
 use crate::loopback::{Loopback, Weather};
 use crate::network::{Network, Program};
-use crate::serve::{Addresses, Chargen, Content, Discard, Echo, HttpServer, Server, Site};
+use crate::serve::{Addresses, Chargen, Content, Discard, Echo, Files, HttpServer, Server, Site};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -137,8 +137,11 @@ fn pipelined_requests_are_answered_in_order() {
             &format!("[[request]]\nurl = \"http://198.18.5.1/{path}\"\nexpect-bytes = {len}\nexpect-status = [200]\n");
     }
     let content = |len: usize| Content { media_type: "text/plain", body: vec![b'x'; len] };
-    let paths = [("/a".to_owned(), 0), ("/b".to_owned(), 1), ("/c".to_owned(), 2)].into();
-    let site = Site::Files(vec![content(1), content(20_000), content(300)], paths);
+    let mut files = Files::default();
+    [("/a", 1), ("/b", 20_000), ("/c", 300)]
+        .iter()
+        .for_each(|(path, len)| files.add((*path).to_owned(), content(*len)));
+    let site = Site::Files(files);
     for (piece, room) in [(1400, 64 * 1024), (13, 1000)] {
         let mut net = Loopback::new(client(&text), HttpServer::new(address(), site.clone(), 0));
         (net.state.piece, net.state.room) = (piece, room);
@@ -290,6 +293,63 @@ fn the_end_waits_for_answers_and_then_aborts() {
     assert!(net.client.is_done());
     assert_eq!((lost(&requests, Cause::Unfinished), lost(&connections, Cause::Unfinished)), (3, 3), "{requests:?}");
     assert!((5 * SECOND..8 * SECOND).contains(&(net.state.now_ns - SECOND)), "5 s after the end: {}", net.state.now_ns);
+}
+
+#[test]
+fn after_a_number_of_requests_each_has_all_its_time() {
+    let mut net = load(&format!("connections = 3\ncount = 3\ntimeout = \"8s\"\n{ECHO}"), Discard::new(echo()));
+    net.run(10_000, 100 * SECOND);
+    let (connections, requests) = accounts(&net);
+    assert!(net.client.is_done());
+    assert_eq!((lost(&requests, Cause::TimedOut), lost(&connections, Cause::TimedOut)), (3, 3), "{requests:?}");
+    assert!((8 * SECOND..9 * SECOND).contains(&(net.state.now_ns - SECOND)), "{}", net.state.now_ns);
+}
+
+/// Echoes, and leaves connections open that their clients have closed.
+struct Unclosing(Echo);
+
+impl Program for Unclosing {
+    fn start<N: Network>(&mut self, network: &mut N) -> Result<(), String> {
+        self.0.start(network)
+    }
+
+    fn connected<N: Network>(&mut self, conn: Conn, network: &mut N) {
+        self.0.connected(conn, network);
+    }
+
+    fn received<N: Network>(&mut self, conn: Conn, data: &[u8], network: &mut N) -> usize {
+        self.0.received(conn, data, network)
+    }
+
+    fn sendable<N: Network>(&mut self, conn: Conn, network: &mut N) {
+        self.0.sendable(conn, network);
+    }
+
+    fn peer_closed<N: Network>(&mut self, _: Conn, _: &mut N) {}
+
+    fn closed<N: Network>(&mut self, conn: Conn, why: CloseReason, network: &mut N) {
+        self.0.closed(conn, why, network);
+    }
+}
+
+#[test]
+fn a_server_that_does_not_close_is_waited_for_a_second_after_the_last_answer() {
+    for (text, connections_wanted) in
+        [("count = 30\nconnections = 3", 3), ("count = 30\nrequests-per-connection = 1", 30)]
+    {
+        // All but one connection of the second load are closed long before its end, and time out after 10 s.
+        let mut net = load(&format!("{text}\n{ECHO}"), Unclosing(Echo::new(echo())));
+        net.run(10_000, 100 * SECOND);
+        let (connections, requests) = accounts(&net);
+        assert!(net.client.is_done());
+        assert_eq!(
+            (requests.completed, lost(&connections, Cause::Unclosed)),
+            (30, connections_wanted),
+            "{connections:?}"
+        );
+        let ended_ns = net.state.now_ns - SECOND;
+        assert!((SECOND..SECOND * 3 / 2).contains(&ended_ns), "1 s after the last answer: {ended_ns}");
+    }
 }
 
 #[test]

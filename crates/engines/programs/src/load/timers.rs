@@ -105,14 +105,16 @@ impl Client {
             self.meters.requests.intended += if by_requests { begun + never } else { 0 };
             self.meters.connections.intended += if by_connections { never } else { 0 };
         }
-        self.end_ns = now_ns.saturating_add(self.plan.drain_ns);
+        // Whoever asked for a number of requests, and not for a time, wants each to have all its time.
+        let drain_ns = if is_counted { self.plan.drain_ns.max(self.plan.timeout_ns) } else { self.plan.drain_ns };
+        self.end_ns = now_ns.saturating_add(drain_ns);
         self.told = 0;
     }
 
     /// Closes connections without requests, later aborts all, a number of them at a time.
     fn wind_up<N: Network>(&mut self, network: &mut N) {
         let now_ns = network.time_ns();
-        if now_ns >= self.end_ns {
+        if now_ns >= self.drained_ns() {
             if self.stage == Stage::Aborting {
                 self.write_off();
                 return;
@@ -137,6 +139,18 @@ impl Client {
         }
     }
 
+    /// When the present stage of the end is over, if no connection ends before: once all are closing, servers need not be waited for as long as
+    /// answers are.
+    fn drained_ns(&self) -> u64 {
+        let all_close = self.told == self.connections.end() && self.targets.iter().all(|target| target.open == 0);
+        if self.stage != Stage::Draining || !all_close || !self.sockets.is_empty() {
+            return self.end_ns;
+        }
+        let handshake_ns = self.meters.handshakes.max_ns().unwrap_or(0);
+        let wait_ns = self.plan.close_wait_ns.saturating_add(2 * handshake_ns);
+        self.end_ns.min(self.closed_ns.saturating_add(wait_ns))
+    }
+
     /// Those that did not even end after an abort are in the account, too.
     fn write_off(&mut self) {
         for number in 0..self.connections.end() {
@@ -155,7 +169,8 @@ impl Client {
             Stage::New | Stage::Done => u64::MAX,
             Stage::Draining | Stage::Aborting if self.told < self.connections.end() || self.connections.is_empty() => 0,
             Stage::Running if self.meters.requests.begun >= self.plan.requests_max => 0,
-            Stage::Running | Stage::Draining | Stage::Aborting => self.end_ns,
+            Stage::Running => self.end_ns,
+            Stage::Draining | Stage::Aborting => self.drained_ns(),
         };
         let running = self.stage == Stage::Running;
         let by_connections = matches!(self.plan.pacing, Pacing::Connections(_));

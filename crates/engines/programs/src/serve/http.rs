@@ -7,6 +7,7 @@ use core::net::SocketAddr;
 
 use linerate_tcp::{CloseReason, Conn};
 
+use super::site::Found;
 use super::{Content, Served, Server, Site, listen};
 use crate::http::{Body, Malformed, Partial, RequestHead, request_head};
 use crate::network::{Network, Program};
@@ -40,7 +41,7 @@ struct Connection {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Response {
     status: Status,
-    /// Number of the content.
+    /// Number of the content, or of the location if it moved.
     content: u32,
     head_only: bool,
     close: bool,
@@ -51,6 +52,7 @@ struct Response {
 enum Status {
     Continue,
     Ok,
+    Moved,
     BadRequest,
     NotFound,
     NotAllowed,
@@ -62,6 +64,7 @@ impl Status {
         match self {
             Status::Continue => "100 Continue",
             Status::Ok => "200 OK",
+            Status::Moved => "301 Moved Permanently",
             Status::BadRequest => "400 Bad Request",
             Status::NotFound => "404 Not Found",
             Status::NotAllowed => "405 Method Not Allowed",
@@ -87,18 +90,13 @@ impl HttpServer {
     fn respond(&self, head: &RequestHead<'_>) -> Response {
         let is_read = matches!(head.method, "GET" | "HEAD");
         let found = self.site.find(head.target);
-        let status = match found {
-            _ if !is_read && !self.site.takes_all_methods() => Status::NotAllowed,
-            Some(_) => Status::Ok,
-            None => Status::NotFound,
+        let (status, content) = match found {
+            _ if !is_read && !self.site.takes_all_methods() => (Status::NotAllowed, 0),
+            Some(Found::Content(number)) => (Status::Ok, number),
+            Some(Found::Moved(number)) => (Status::Moved, number),
+            None => (Status::NotFound, 0),
         };
-        Response {
-            status,
-            content: found.unwrap_or(0),
-            head_only: head.method == "HEAD",
-            close: !head.keep_alive,
-            is_1_0: head.is_1_0,
-        }
+        Response { status, content, head_only: head.method == "HEAD", close: !head.keep_alive, is_1_0: head.is_1_0 }
     }
 
     /// Sends an answer, from byte `from` on. Returns the number of bytes sent altogether, if some are left.
@@ -125,7 +123,7 @@ impl HttpServer {
     fn answer<N: Network>(&mut self, number: u32, conn: Conn, response: Response, network: &mut N) {
         if response.status != Status::Continue {
             self.served.requests += 1;
-            self.served.errors += u64::from(response.status != Status::Ok);
+            self.served.errors += u64::from(!matches!(response.status, Status::Ok | Status::Moved));
         }
         let left = self.send(conn, response, 0, network);
         let Some(connection) = self.connections.get_mut(number) else { return };
@@ -222,8 +220,8 @@ fn write_head<'a>(out: &mut Vec<u8>, response: Response, site: &'a Site, date: &
     }
     out.extend_from_slice(b"\r\nServer: linerate\r\nDate: ");
     out.extend_from_slice(date);
-    let content = site.content(content).filter(|_| status == Status::Ok);
-    let (media_type, body) = match content {
+    let ok = site.content(content).filter(|_| status == Status::Ok);
+    let (media_type, body) = match ok {
         Some(Content { media_type, body }) => (*media_type, &body[..]),
         None => ("text/plain", status.line().as_bytes()),
     };
@@ -231,6 +229,12 @@ fn write_head<'a>(out: &mut Vec<u8>, response: Response, site: &'a Site, date: &
     out.extend_from_slice(media_type.as_bytes());
     out.extend_from_slice(b"\r\nContent-Length: ");
     write_number(out, body.len());
+    if status == Status::Moved
+        && let Some(location) = site.location(content)
+    {
+        out.extend_from_slice(b"\r\nLocation: ");
+        out.extend_from_slice(location.as_bytes());
+    }
     if status == Status::NotAllowed {
         out.extend_from_slice(b"\r\nAllow: GET, HEAD");
     }
@@ -373,6 +377,7 @@ impl Server for HttpServer {
 mod tests {
     use super::*;
     use crate::loopback::Loopback;
+    use crate::serve::Files;
     use crate::testing::Talker;
 
     const ADDRESS: &str = "198.18.5.1:80";
@@ -390,8 +395,11 @@ mod tests {
 
     fn files() -> Site {
         let content = |body: &str| Content { media_type: "text/html", body: body.as_bytes().to_vec() };
-        let paths = [("/".to_owned(), 0), ("/big".to_owned(), 1)].into();
-        Site::Files(vec![content("top"), content(&"z".repeat(100_000))], paths)
+        let mut files = Files::default();
+        for (path, body) in [("/index.html", "top"), ("/big", &"z".repeat(100_000)), ("/sub/index.html", "below")] {
+            files.add(path.to_owned(), content(body));
+        }
+        Site::Files(files)
     }
 
     #[test]
@@ -406,6 +414,18 @@ mod tests {
             assert_eq!(statuses, ["200", "200", "404", "405", "200"], "{answers}");
             assert!(answers.contains("Content-Length: 100000\r\n") && answers.ends_with("\r\n\r\ntop"), "{answers}");
             assert_eq!((served.requests, served.errors), (5, 2));
+        }
+    }
+
+    #[test]
+    fn a_folder_without_its_slash_is_redirected_to() {
+        for (method, body) in [("GET", "301 Moved Permanently"), ("HEAD", "")] {
+            let text = format!("{method} /sub HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+            let (answer, served) = talk(files(), &text, 1400, 64 * 1024);
+            assert!(answer.starts_with("HTTP/1.1 301 Moved Permanently\r\n"), "{answer}");
+            assert!(answer.contains("\r\nLocation: /sub/\r\n") && answer.contains("\r\nContent-Length: 21\r\n"));
+            assert!(answer.ends_with(&format!("\r\n\r\n{body}")), "{answer}");
+            assert_eq!((served.requests, served.errors), (1, 0));
         }
     }
 

@@ -10,7 +10,7 @@ pub use any::AnyServer;
 pub use document::ServeDocument;
 pub use http::HttpServer;
 pub use plain::{Chargen, Discard, Echo};
-pub use site::{Content, Site, SiteError};
+pub use site::{Content, Files, Site, SiteError};
 
 use core::net::SocketAddr;
 

@@ -171,6 +171,7 @@ fn plan(spec: &SessionSpec<'_>) -> Plan {
         duration_ns: spec.duration_ns,
         requests_max: u64::MAX,
         drain_ns: spec.timeout_ns,
+        close_wait_ns: spec.timeout_ns,
         sources: (0..spec.flows.sources).map(|at| nth(spec.flows.source, at)).collect(),
         seed: 1,
     }

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::port_config::PortConfig;
 use crate::ports::{LEASES_MAX, PortChange, PortEvent, PortManager};
-use crate::protocol::{Command, ControlError, read_request, reply_line};
+use crate::protocol::{Answer, Command, ControlError, answer_line, read_request, reply_line};
 use crate::runtime_dir::InstanceLock;
 use crate::service::Service;
 use crate::stop::Stop;
@@ -159,12 +159,12 @@ impl<S: Service> Server<S> {
                 client.active_ns = clock::now_ns();
                 let envelope = read_request(&line);
                 let reply = envelope.request.and_then(|request| self.answer(client, request));
-                client.reply(reply_line(envelope.id, reply));
+                client.reply(answer_line(envelope.id, reply));
             }
         }
     }
 
-    fn answer(&mut self, client: &mut Client, request: Value) -> Result<Value, ControlError> {
+    fn answer(&mut self, client: &mut Client, request: Value) -> Result<Answer, ControlError> {
         let command = match Command::read(&request) {
             Some(command) => command?,
             None => return self.service.answer(&mut self.ports, request),
@@ -172,7 +172,7 @@ impl<S: Service> Server<S> {
         match command {
             Command::AddPort { name, spec, settings } => {
                 let name = self.ports.add_port(&mut self.service, PortConfig { name, spec, settings })?;
-                return Ok(json!({ "port": name }));
+                return Ok(json!({ "port": name }).into());
             }
             Command::RemovePort { port } => {
                 if self.ports.remove_port(&port)? {
@@ -188,14 +188,14 @@ impl<S: Service> Server<S> {
             Command::Attach { port } => {
                 let (name, reply) = self.ports.lease(&mut self.service, port)?;
                 client.leases.push(name);
-                return Ok(reply);
+                return Ok(reply.into());
             }
             Command::Stop {} => {
                 self.service.stopping(&mut self.ports);
                 self.stop.stop();
             }
         }
-        Ok(json!({}))
+        Ok(json!({}).into())
     }
 
     fn end_if_unused(&mut self) {
