@@ -6,5 +6,5 @@ mod source;
 
 pub use counters::SwitchCounters;
 pub use counters::place_of_port;
-pub(crate) use open_vswitch::of_ports;
+pub(crate) use open_vswitch::{of_ports, until_heard};
 pub use source::SwitchSource;

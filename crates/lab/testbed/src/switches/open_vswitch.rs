@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use linerate_process::{OUTPUT_BYTES_MAX, Process, Spec};
 use linerate_report::Loss;
@@ -12,11 +12,42 @@ use super::counters::SwitchCounters;
 /// Longest run of the command.
 const ANSWER_MAX: Duration = Duration::from_secs(20);
 
+/// How long a switch that lives may reset connections to its socket, as it does while it takes over a change of its database, and how long is waited
+/// between two tries.
+const RESETS_MAX: Duration = Duration::from_secs(2);
+const RESET_GAP: Duration = Duration::from_millis(50);
+
+/// Whether a command of Open vSwitch failed before the switch heard of it, by what it printed.
+fn was_not_heard(output: &str) -> bool {
+    output.contains("failed to connect to socket")
+}
+
+/// Does this until the switch has heard of it, for [`RESETS_MAX`] at most; `output` has what a failed one printed, and is `None` where trying again
+/// makes no sense.
+pub(crate) fn until_heard<T, E>(
+    mut ask: impl FnMut() -> Result<T, E>,
+    output: impl Fn(&E) -> Option<String>,
+) -> Result<T, E> {
+    let began = Instant::now();
+    loop {
+        match ask() {
+            Err(error) if output(&error).is_some_and(|text| was_not_heard(&text)) && began.elapsed() < RESETS_MAX => {
+                std::thread::sleep(RESET_GAP);
+            }
+            answer => return answer,
+        }
+    }
+}
+
 /// Runs the command and adds its ports up.
 ///
 /// # Errors
 /// It cannot be started, or fails.
 pub(super) fn read(command: &[String]) -> io::Result<SwitchCounters> {
+    until_heard(|| read_once(command), |error| Some(error.to_string()))
+}
+
+fn read_once(command: &[String]) -> io::Result<SwitchCounters> {
     let (environment, namespace, input) = (Vec::new(), None, None);
     let spec = Spec { command: command.to_vec(), environment, namespace, input, output_bytes_max: OUTPUT_BYTES_MAX };
     let process = Process::start(spec)?;
@@ -73,6 +104,26 @@ mod tests {
 
     const PORTS: &str = "OFPST_PORT reply (xid=0x2): 2 ports\n  port  1: rx pkts=60, bytes=3600, drop=?, errs=0\n           \
         tx pkts=12, bytes=720, drop=3, errs=0, coll=?\n  port LOCAL: rx pkts=9\n";
+
+    #[test]
+    fn a_connection_that_was_reset_is_tried_again_and_nothing_else_is() {
+        const RESET: &str = "ovs-ofctl: unix:br0.mgmt: failed to connect to socket (Connection reset by peer)";
+        let asked = |answers: &[Result<u32, &str>]| {
+            let mut tries = 0;
+            let answer = until_heard(
+                || {
+                    tries += 1;
+                    answers[tries - 1].map_err(str::to_owned)
+                },
+                |error| Some(error.clone()),
+            );
+            (answer, tries)
+        };
+        assert_eq!(asked(&[Err(RESET), Err(RESET), Ok(7)]), (Ok(7), 3));
+        assert_eq!(asked(&[Err("no such bridge")]), (Err("no such bridge".to_owned()), 1));
+        let dead = until_heard(|| Err::<u32, _>("ovs-vswitchd died"), |_| None);
+        assert_eq!(dead, Err("ovs-vswitchd died"));
+    }
 
     #[test]
     fn ports_are_read_and_added_up() {

@@ -8,6 +8,7 @@ use linerate_process::Process;
 use crate::dut::DutError;
 use crate::dut::folder::Folder;
 use crate::dut::tools::{Place, died};
+use crate::switches::until_heard;
 use crate::threads::{Priority, raise_priority};
 
 use super::At;
@@ -94,9 +95,14 @@ impl Daemons {
         self.run(at, &command)
     }
 
-    /// Runs `ovs-ofctl BEFORE... SOCKET AFTER...`.
+    /// Runs `ovs-ofctl BEFORE... SOCKET AFTER...`, once more where a switch that lives resets the connection.
     pub(super) fn openflow(&self, at: &At, before: &[&str], after: &[&str]) -> Result<String, DutError> {
-        self.run(at, &self.openflow_command(before, after))
+        let command = self.openflow_command(before, after);
+        let output = |error: &DutError| match error {
+            DutError::Command { output, .. } => Some(output.clone()),
+            _ => None,
+        };
+        until_heard(|| self.run(at, &command), output)
     }
 
     /// Adds the entries of these lines, and returns once all are in force. They go as one bundle, which OpenFlow has from 1.4 on: without it
