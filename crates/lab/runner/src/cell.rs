@@ -66,24 +66,29 @@ impl<'a> Bench<'a> {
                 self.warn(format!("{}: no baseline: {why}", cell.id))
             }
         }
-        // A device that died is built anew once.
-        for _ in 0..2 {
-            match self.with_rig(cell, testbeds) {
-                Err(Halt::Device(_)) => {}
-                other => return other,
-            }
+        match self.with_rig(cell, testbeds) {
+            Err(Halt::Device(_)) => {}
+            other => return other,
         }
-        self.give_up("the device died again after it had been built anew")
+        // A device that died is built anew once.
+        match self.with_rig(cell, testbeds) {
+            Err(Halt::Device(why)) => {
+                self.give_up(&format!("the device died again after it had been built anew: {why}"))
+            }
+            other => other,
+        }
     }
 
-    /// Builds the device and makes the findings that are missing. A death ends it, with its finding made.
+    /// Builds the device and makes the findings that are missing. A death ends it, with the finding made that was under way, or with a
+    /// warning where none was.
     fn with_rig(&mut self, cell: &CellPlan<'_>, testbeds: &mut dyn TestbedFactory) -> Result<(), Halt> {
         self.ceiling = None;
         self.tell(Event::Phase(&format!("building {}", cell.dut.name)));
         let mut testbed = match testbeds.open(cell) {
             Ok(testbed) => testbed,
+            Err(TestbedError::Device(why)) => return self.died_at_rest(cell, why),
             Err(TestbedError::Stopped) => return Err(Halt::Stopped),
-            Err(TestbedError::Device(why) | TestbedError::Cannot(why)) => return self.give_up(&why),
+            Err(TestbedError::Cannot(why)) => return self.give_up(&why),
         };
         let (dut, mode) = (testbed.describe(), testbed.mode());
         let there = self.here();
@@ -100,10 +105,15 @@ impl<'a> Bench<'a> {
                 self.go_on(testbed.as_mut())
             }
             Err(TestbedError::Stopped) => Err(Halt::Stopped),
-            Err(TestbedError::Device(why) | TestbedError::Cannot(why)) => {
-                self.give_up(&format!("while warming up: {why}"))
-            }
+            Err(TestbedError::Device(why)) => self.died_at_rest(cell, format!("while warming up: {why}")),
+            Err(TestbedError::Cannot(why)) => self.give_up(&format!("while warming up: {why}")),
         }
+    }
+
+    /// The device died before the first finding began.
+    fn died_at_rest(&mut self, cell: &CellPlan<'_>, why: String) -> Result<(), Halt> {
+        self.warn(format!("{}: {why}", cell.id));
+        Err(Halt::Device(why))
     }
 
     /// More repetitions of all tests, while the time that the experiment gives to a cell lasts: the last one ends as near to it as can be.

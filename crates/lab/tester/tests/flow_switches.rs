@@ -82,6 +82,24 @@ fn packets_that_no_entry_matches_are_named() {
 }
 
 #[test]
+fn two_of_open_vswitch_over_shared_memory_live_side_by_side() {
+    let interfaces = || {
+        let lines = std::fs::read_to_string("/proc/net/dev").expect("the interfaces");
+        let names = lines.lines().filter_map(|line| line.split_once(':').map(|(name, _)| name.trim().to_owned()));
+        names.filter(|name| name.starts_with("br") || name.starts_with("ovs")).collect::<Vec<_>>()
+    };
+    let before = interfaces();
+    let [kind, _] = switches(SwitchPorts::Memif, 1);
+    let spec = TopologySpec { link: LinkKind::Memif, ..TopologySpec::default() };
+    let Some(mut first) = device_on(kind.clone(), &spec) else { return };
+    let Some(mut second) = device_on(kind, &spec) else { return };
+    for built in [&mut first, &mut second] {
+        built.device.check().expect("alive");
+    }
+    assert_eq!(interfaces(), before, "what it makes is not among this host's interfaces");
+}
+
+#[test]
 fn trials_over_shared_memory_balance_and_the_entries_count_all_that_came_in() {
     const MS: u64 = 1_000_000;
     for kind in switches(SwitchPorts::Memif, 10) {

@@ -21,6 +21,8 @@ pub(super) enum Trouble {
     Missing,
     /// It dies in the trials with these numbers, counted over all its lives.
     DiesAt(Vec<usize>),
+    /// It dies while warming up, in so many of its lives.
+    DiesWarmingUp(usize),
 }
 
 pub(super) struct MadeUp {
@@ -117,7 +119,13 @@ impl Testbed for MadeUpRig<'_> {
     }
 
     fn warm_up(&mut self) -> Result<(), TestbedError> {
-        Ok(())
+        match &mut self.maker.trouble {
+            Some((_, Trouble::DiesWarmingUp(lives))) if self.troubled && *lives > 0 => {
+                *lives -= 1;
+                Err(TestbedError::Device("made up died: signal 11".into()))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn trial(&mut self, order: &TrialRequest) -> Result<TrialResult, TestbedError> {

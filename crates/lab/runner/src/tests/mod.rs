@@ -363,6 +363,22 @@ fn a_device_that_dies_is_built_again_once_and_the_next_cell_is_measured() {
 }
 
 #[test]
+fn a_device_that_dies_while_warming_up_is_built_again_once_too_and_a_warning_tells() {
+    let (experiment, file) = experiment("", THROUGHPUT);
+    for (lives, measured) in [(1, true), (2, false)] {
+        let mut testbeds = MadeUp { trouble: Some(("one", Trouble::DiesWarmingUp(lives))), ..MadeUp::new(5e5, 2e6) };
+        let (results, end, _) = all(&experiment, &file, &mut testbeds);
+        assert!(matches!(end, Ok(End::Complete)) && results.complete);
+        let told = |warning: &String| warning.contains("while warming up: made up died: signal 11");
+        assert_eq!(results.warnings.iter().filter(|warning| told(warning)).count(), 1, "{:?}", results.warnings);
+        let error = results.cells[0].findings[0].error.as_deref().unwrap_or("");
+        assert_eq!(error.is_empty(), measured, "{error}");
+        assert!(measured || error.contains("died again") && error.contains("while warming up"), "{error}");
+        assert!(throughput(&results, 1) > 4e5);
+    }
+}
+
+#[test]
 fn what_cannot_be_built_says_why_and_the_rest_goes_on() {
     let (experiment, file) = experiment("", THROUGHPUT);
     let mut testbeds = MadeUp { trouble: Some(("one", Trouble::Missing)), ..MadeUp::new(5e5, 2e6) };

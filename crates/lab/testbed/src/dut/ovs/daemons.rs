@@ -46,7 +46,7 @@ impl Daemons {
         let client = folder.text("db.sock");
         let init = line(&["ovs-vsctl", &format!("--db=unix:{client}"), "--no-wait", "init"]);
         answers(&place, &database, "ovsdb-server", &init)?;
-        if let At::Memory { cores } = at {
+        if let At::Memory { cores, .. } = at {
             let mut set = line(&["ovs-vsctl", &format!("--db=unix:{client}"), "--no-wait", "set", "Open_vSwitch", "."]);
             set.extend(dpdk_settings(cores));
             place.run(&set, None)?;
@@ -159,7 +159,7 @@ fn place<'a>(at: &'a At, folder: &Path) -> Place<'a> {
             Place { namespace: Some(&links.dut().namespace), environment, cores: &links.spec().dut_cores }
         }
         // Its polling thread has a core of its own; the others would keep that thread waiting there.
-        At::Memory { .. } => Place { namespace: None, environment, cores: &[] },
+        At::Memory { namespace, .. } => Place { namespace: Some(namespace), environment, cores: &[] },
     }
 }
 

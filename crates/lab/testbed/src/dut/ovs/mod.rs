@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use linerate_experiment::DutSettings;
 use linerate_experiment::section::Section;
 use linerate_report::{Dut, FLOW_MATCHES};
+use linerate_sys::netns::NetNs;
 
 use super::flow_table::{self, ENTRIES_READ_MAX, ENTRY_MAX, FlowSwitch};
 use super::kind::Settings;
@@ -59,7 +60,11 @@ impl Settings for OpenVswitch {
     fn build(&self, spec: &TopologySpec) -> Result<Built, DutError> {
         let switch = self.0;
         let (topology, at) = match switch.ports {
-            SwitchPorts::Memif => (None, At::Memory { cores: dut_cores(spec) }),
+            SwitchPorts::Memif => {
+                let namespace =
+                    NetNs::anonymous().map_err(DutError::system("make a network namespace for Open vSwitch"))?;
+                (None, At::Memory { cores: dut_cores(spec), namespace })
+            }
             _ => {
                 // Before all else, because it says what is not installed.
                 version(PROGRAM)?;
@@ -102,6 +107,9 @@ enum At {
     Memory {
         /// The first of these is its polling thread's; none: Open vSwitch chooses.
         cores: Vec<usize>,
+        /// Its own. Each bridge of its user-space datapath makes an interface of the same name: this host may have a `br0`, and so may
+        /// another run.
+        namespace: NetNs,
     },
 }
 
