@@ -2,7 +2,7 @@
 //! connections only, bars.
 
 use super::bars;
-use super::chart::{KINDS, Line, Plot, Reference, Scale};
+use super::chart::{Line, Plot, Reference, Scale};
 use super::page::Page;
 use super::sizes::short_pps;
 use crate::figure::Summary;
@@ -43,20 +43,10 @@ pub(super) fn charts(page: &mut Page, results: &Results, labels: &Labels, figure
 }
 
 fn chart(page: &mut Page, caption: String, group: &[Echoes<'_>], connections: &[f64]) {
-    let mut lines: Vec<Line> = Vec::new();
-    for (cell, summary) in group {
+    let lines = Line::gather(group.iter().map(|(cell, summary)| {
         let words = format!("{}: {} {}", connections_words(cell.flows), summary.words(), summary.mark_words());
-        let (name, point) = (path_name(cell), (cell.flows as f64, summary.median(), words));
-        let room = lines.len() < KINDS;
-        match lines.iter_mut().find(|line| line.name == name) {
-            Some(line) => line.points.push(point),
-            None if room => lines.push(Line { name, points: vec![point] }),
-            None => {}
-        }
-    }
-    for line in &mut lines {
-        line.points.sort_by(|one, other| one.0.total_cmp(&other.0));
-    }
+        (path_name(cell), (cell.flows as f64, summary.median(), words))
+    }));
     let references = published(group);
     let measured = lines.iter().flat_map(|line| &line.points).map(|(_, y, _)| *y);
     let all: Vec<f64> = measured.chain(references.iter().flat_map(|one| &one.points).map(|(_, y)| *y)).collect();

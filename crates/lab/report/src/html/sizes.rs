@@ -1,7 +1,7 @@
 //! Throughput against frame size, a picture for each number of flows and direction, a line for each device.
 
 use super::CHARTS_MAX;
-use super::chart::{KINDS, Line, Plot, Reference, Scale};
+use super::chart::{Line, Plot, Reference, Scale};
 use super::page::Page;
 use crate::figure::Summary;
 use crate::overview::is_rate;
@@ -44,30 +44,19 @@ pub(super) fn charts(page: &mut Page, results: &Results, figures: &[Summary]) {
 
 fn chart(page: &mut Page, caption: String, cells: &[(usize, &Cell)], sizes: &[f64], figures: &[Summary]) {
     let rate = |cell: usize| figures.iter().find(|summary| summary.cell == cell && is_rate(summary));
-    let mut lines: Vec<Line> = Vec::new();
     let mut baselines: Vec<Baseline> = Vec::new();
-    for (index, cell) in cells {
-        if let Some(pps) = cell.baseline_pps {
-            let (name, point) = (line_name(cell), (cell.size_wire, pps));
-            match baselines.iter_mut().find(|one| one.name == name) {
-                Some(one) => one.points.push(point),
-                None => baselines.push(Baseline { name, points: vec![point] }),
-            }
+    for (cell, pps) in cells.iter().filter_map(|(_, cell)| Some((cell, cell.baseline_pps?))) {
+        let (name, point) = (line_name(cell), (cell.size_wire, pps));
+        match baselines.iter_mut().find(|one| one.name == name) {
+            Some(one) => one.points.push(point),
+            None => baselines.push(Baseline { name, points: vec![point] }),
         }
-        let Some(summary) = rate(*index) else { continue };
+    }
+    let lines = Line::gather(cells.iter().filter_map(|(index, cell)| {
+        let summary = rate(*index)?;
         let words = format!("{} B: {} {}", cell.size_wire, summary.words(), summary.mark_words());
-        let point = (cell.size_wire, summary.median(), words);
-        let room = lines.len() < KINDS;
-        let name = line_name(cell);
-        match lines.iter_mut().find(|line| line.name == name) {
-            Some(line) => line.points.push(point),
-            None if room => lines.push(Line { name, points: vec![point] }),
-            None => {}
-        }
-    }
-    for line in &mut lines {
-        line.points.sort_by(|one, other| one.0.total_cmp(&other.0));
-    }
+        Some((line_name(cell), (cell.size_wire, summary.median(), words)))
+    }));
     let measured = lines.iter().flat_map(|line| &line.points).map(|(_, y, _)| *y).fold(0.0, f64::max);
     baselines.retain(|one| one.points.len() > 1 && one.most() <= BASELINE_MAX * measured);
     let most = baselines.iter().map(Baseline::most).fold(measured, f64::max);

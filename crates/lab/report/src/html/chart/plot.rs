@@ -23,6 +23,25 @@ pub(in crate::html) struct Line {
     pub(in crate::html) points: Vec<(f64, f64, String)>,
 }
 
+impl Line {
+    /// Lines by name, in the order of their first points, as many as can be told apart; the points of each from left to right.
+    pub(in crate::html) fn gather(points: impl IntoIterator<Item = (String, (f64, f64, String))>) -> Vec<Line> {
+        let mut lines: Vec<Line> = Vec::new();
+        for (name, point) in points {
+            let room = lines.len() < KINDS;
+            match lines.iter_mut().find(|line| line.name == name) {
+                Some(line) => line.points.push(point),
+                None if room => lines.push(Line { name, points: vec![point] }),
+                None => {}
+            }
+        }
+        for line in &mut lines {
+            line.points.sort_by(|one, other| one.0.total_cmp(&other.0));
+        }
+        lines
+    }
+}
+
 /// A line that the others are held against.
 pub(in crate::html) struct Reference {
     pub(in crate::html) name: String,
