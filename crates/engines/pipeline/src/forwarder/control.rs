@@ -89,7 +89,7 @@ impl Core {
                 let _ = self.walk(view, &ops, &mut hand, &mut batch, pool, true);
             }
         }
-        self.finish(&mut hand, Some(DropReason::NoOutput), &mut batch, pool);
+        self.finish(view.state, &mut hand, Some(DropReason::NoOutput), &mut batch, pool);
         pool.free(&mut batch);
         self.spare.push(batch);
     }

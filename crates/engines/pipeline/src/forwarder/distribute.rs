@@ -172,7 +172,7 @@ impl Core {
             Kind::Refused(reason) => Some(reason),
             Kind::Common(_) | Kind::Other => self.walk_way(view, way, &mut hand, batch, pool),
         };
-        self.finish(&mut hand, end, batch, pool);
+        self.finish(view.state, &mut hand, end, batch, pool);
     }
 
     /// Walks the first packet of the batch along a way; returns why it is dropped if it went nowhere.

@@ -79,7 +79,7 @@ impl Core {
         } else {
             Some(DropReason::NoBuffer)
         };
-        self.finish(&mut hand, end, &mut batch, pool);
+        self.finish(view.state, &mut hand, end, &mut batch, pool);
         pool.free(&mut batch);
         self.spare.push(batch);
     }

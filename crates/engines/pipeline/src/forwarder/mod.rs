@@ -65,16 +65,18 @@ pub(crate) struct Parts {
 /// The datapath of one worker of an OpenFlow switch.
 pub struct Forwarder {
     reader: Worker,
+    /// What all workers share. Packets are worked on with these two borrowed: their counts of references would be written by all workers.
+    shared: Arc<Shared>,
+    state: Arc<State>,
     core: Core,
     packet_outs: Receiver<PacketOutRecord>,
     packet_outs_waiting: Arc<AtomicUsize>,
 }
 
-/// Everything but the right to read, which is borrowed while packets are worked on.
+/// Everything but the right to read and what is read, which are borrowed while packets are worked on.
 struct Core {
     worker: usize,
     shared: Arc<Shared>,
-    state: Arc<State>,
     counters: WorkerCounters,
     scratch: Scratch,
     /// Not there while a batch is worked on.
@@ -141,8 +143,7 @@ impl Forwarder {
         let spare = (0..SPARES).map(|_| Batch::new(&pool, SLOTS_OF_A_PACKET)).collect();
         let core = Core {
             worker: number,
-            shared,
-            state,
+            shared: Arc::clone(&shared),
             counters,
             scratch: Scratch::default(),
             lanes: Some(Lanes::default()),
@@ -164,7 +165,7 @@ impl Forwarder {
             spare,
             now_ns: 0,
         };
-        Forwarder { reader, core, packet_outs, packet_outs_waiting }
+        Forwarder { reader, shared, state, core, packet_outs, packet_outs_waiting }
     }
 
     /// The lowest number to which no port is bound: that which a worker gives to its next port.
@@ -192,11 +193,11 @@ impl Forwarder {
 
     /// Says what a port of the worker is to a port of the switch. Returns false if the switch has no port with this number.
     pub fn bind(&mut self, index: PortIndex, number: PortNumber, kind: BindingKind) -> bool {
-        self.core.state = self.core.shared.state(&self.reader.enter());
+        self.state = self.shared.state(&self.reader.enter());
         self.reader.park();
-        let core = &mut self.core;
-        let Some(view) = core.state.port_by_number(number) else { return false };
-        let slot = core.state.slots[&number];
+        let Forwarder { state, core, .. } = self;
+        let Some(view) = state.port_by_number(number) else { return false };
+        let slot = state.slots[&number];
         if kind == BindingKind::Port {
             view.shared.set_home(core.worker);
         }
@@ -217,7 +218,7 @@ impl Forwarder {
 
     /// True if packets of this port begin with the keys of their tunnels.
     pub fn has_tunnel_keys(&self, number: PortNumber) -> bool {
-        self.core.state.port_by_number(number).is_some_and(|view| view.tunnel_keys)
+        self.state.port_by_number(number).is_some_and(|view| view.tunnel_keys)
     }
 
     /// The pool of the queues of its ports.
@@ -232,7 +233,7 @@ impl Forwarder {
 
     /// Time from the arrival of packets to their departure by a port, in nanoseconds.
     pub fn latency(&self, number: PortNumber) -> Option<&CoarseHistogram> {
-        let slot = self.core.state.slots.get(&number)?;
+        let slot = self.state.slots.get(&number)?;
         let place = *self.core.by_slot.get(usize::from(*slot))?;
         Some(&self.core.bindings.get(usize::from(place))?.as_ref()?.egress.latency)
     }
@@ -264,14 +265,16 @@ impl Core {
     /// Forwards the packets of a batch.
     fn forward(&mut self, view: &View<'_>, in_slot: u16, batch: &mut Batch, pool: &mut Pool) {
         let state = view.state;
-        let Some(port) = state.port(in_slot) else { return self.refuse(DropReason::PortRemoved, None, batch, pool) };
+        let Some(port) = state.port(in_slot) else {
+            return self.refuse(state, DropReason::PortRemoved, None, batch, pool);
+        };
         let refused = match () {
             () if port.has(PortConfig::PORT_DOWN) => Some(DropReason::IngressDown),
             () if port.has(PortConfig::NO_RECV) => Some(DropReason::NoReceive),
             () => None,
         };
         if let Some(reason) = refused {
-            return self.refuse(reason, Some(in_slot), batch, pool);
+            return self.refuse(state, reason, Some(in_slot), batch, pool);
         }
         if port.tunnel_keys {
             return self.forward_keyed(view, port, in_slot, batch, pool);
@@ -316,7 +319,7 @@ impl Core {
             }
             if run.is_empty() {
                 // The packet has no end, or lies in too many frames.
-                self.refuse(DropReason::Runt, Some(in_slot), batch, pool);
+                self.refuse(view.state, DropReason::Runt, Some(in_slot), batch, pool);
                 break;
             }
             self.forward_from(view, port, key, in_slot, &mut run, pool);
@@ -348,7 +351,7 @@ impl Core {
             };
             self.account().received.add(1, span.len as u64);
             self.normal(view, &mut hand, batch, pool, true);
-            self.finish(&mut hand, None, batch, pool);
+            self.finish(view.state, &mut hand, None, batch, pool);
         }
         // The last packet has no end.
         let cut_off = u64::from(!batch.is_empty());
@@ -358,11 +361,18 @@ impl Core {
     }
 
     /// Accounts for a packet that has gone its way, and frees what is left of it.
-    fn finish(&mut self, hand: &mut InHand, end: Option<DropReason>, batch: &mut Batch, pool: &mut Pool) {
+    fn finish(
+        &mut self,
+        state: &State,
+        hand: &mut InHand,
+        end: Option<DropReason>,
+        batch: &mut Batch,
+        pool: &mut Pool,
+    ) {
         if hand.places == 0 {
             let reason = end.unwrap_or(DropReason::NoOutput);
             self.lose(reason, hand);
-            if let Some(port) = self.state.port(hand.in_slot) {
+            if let Some(port) = state.port(hand.in_slot) {
                 port.shared.tally.of(self.worker).rx_dropped.add(1);
             }
         }
@@ -374,13 +384,13 @@ impl Core {
 
     /// Drops all packets of a batch.
     #[cold]
-    fn refuse(&mut self, reason: DropReason, in_slot: Option<u16>, batch: &mut Batch, pool: &mut Pool) {
+    fn refuse(&mut self, state: &State, reason: DropReason, in_slot: Option<u16>, batch: &mut Batch, pool: &mut Pool) {
         let cut_off = !batch.is_empty() && batch.more(batch.len() - 1);
         let totals = batch.totals();
         let packets = totals.packets + u64::from(cut_off);
         self.account().received.add(packets, totals.bytes);
         self.account().drops.add(reason, packets);
-        if let Some(port) = in_slot.and_then(|slot| self.state.port(slot)) {
+        if let Some(port) = in_slot.and_then(|slot| state.port(slot)) {
             let tally = port.shared.tally.of(self.worker);
             tally.received.add(packets, totals.bytes);
             tally.rx_dropped.add(packets);
@@ -389,10 +399,10 @@ impl Core {
     }
 
     /// Packets that another worker has sent through the tables, for a port of this one.
-    fn take_over(&mut self, slot: u16, batch: &mut Batch, pool: &mut Pool) {
+    fn take_over(&mut self, state: &State, slot: u16, batch: &mut Batch, pool: &mut Pool) {
         let totals = batch.totals();
         self.account().taken_over.add(totals.packets);
-        let (now_ns, worker, state) = (self.now_ns, self.worker, Arc::clone(&self.state));
+        let (now_ns, worker) = (self.now_ns, self.worker);
         let view = state.port(slot);
         let egress = self.egress_of(slot).filter(|egress| !egress.is_handoff);
         let (Some(egress), Some(view)) = (egress, view) else {
@@ -447,20 +457,19 @@ fn count(
 
 impl Datapath for Forwarder {
     fn input(&mut self, from: PortIndex, batch: &mut Batch, context: &mut Context<'_>) {
-        let Forwarder { reader, core, .. } = self;
+        let Forwarder { reader, shared, state, core, .. } = self;
         core.now_ns = context.now_ns;
         core.read_relevant();
         let guard = reader.enter();
-        if core.shared.has_other_state(core.state.number) {
-            core.state = core.shared.state(&guard);
+        if shared.has_other_state(state.number) {
+            *state = shared.state(&guard);
         }
-        let (shared, state) = (Arc::clone(&core.shared), Arc::clone(&core.state));
-        let view = View { guard: &guard, flows: shared.flows.view(&guard), shared: &shared, state: &state };
+        let view = View { guard: &guard, flows: shared.flows.view(&guard), shared, state };
         let bound = core.bindings.get(usize::from(from.0)).and_then(Option::as_ref);
         match bound.map(|bound| (bound.egress.slot, bound.kind)) {
-            Some((slot, BindingKind::From)) => core.take_over(slot, batch, context.pool),
+            Some((slot, BindingKind::From)) => core.take_over(state, slot, batch, context.pool),
             Some((slot, BindingKind::Port | BindingKind::To)) => core.forward(&view, slot, batch, context.pool),
-            None => core.refuse(DropReason::PortRemoved, None, batch, context.pool),
+            None => core.refuse(state, DropReason::PortRemoved, None, batch, context.pool),
         }
         core.announce_packet_ins();
         reader.park();
@@ -480,9 +489,9 @@ impl Datapath for Forwarder {
     }
 
     fn tx_done(&mut self, to: PortIndex, packets: usize, now_ns: u64) {
-        let core = &mut self.core;
+        let Forwarder { state, core, .. } = self;
         let Some(Some(binding)) = core.bindings.get_mut(usize::from(to.0)) else { return };
-        let view = core.state.port(binding.egress.slot);
+        let view = state.port(binding.egress.slot);
         binding.egress.sent(packets, now_ns, core.worker, view, core.shared.accounts.of(core.worker));
     }
 
@@ -515,7 +524,7 @@ impl Datapath for Forwarder {
 
     fn link_changed(&mut self, port: PortIndex, link: LinkState, _: &mut Context<'_>) {
         let Some(Some(binding)) = self.core.bindings.get(usize::from(port.0)) else { return };
-        if let Some(view) = self.core.state.port(binding.egress.slot).filter(|_| !binding.egress.is_handoff) {
+        if let Some(view) = self.state.port(binding.egress.slot).filter(|_| !binding.egress.is_handoff) {
             view.shared.set_link(link == LinkState::Up);
         }
     }
@@ -541,15 +550,14 @@ impl Datapath for Forwarder {
     }
 
     fn tick(&mut self, context: &mut Context<'_>) {
-        let Forwarder { reader, core, packet_outs, packet_outs_waiting } = self;
+        let Forwarder { reader, shared, state, core, packet_outs, packet_outs_waiting } = self;
         core.now_ns = context.now_ns;
         core.read_relevant();
         let guard = reader.enter();
-        if core.shared.has_other_state(core.state.number) {
-            core.state = core.shared.state(&guard);
+        if shared.has_other_state(state.number) {
+            *state = shared.state(&guard);
         }
-        let (shared, state) = (Arc::clone(&core.shared), Arc::clone(&core.state));
-        let view = View { guard: &guard, flows: shared.flows.view(&guard), shared: &shared, state: &state };
+        let view = View { guard: &guard, flows: shared.flows.view(&guard), shared, state };
         for _ in 0..PACKET_OUTS_A_ROUND {
             let Ok(record) = packet_outs.try_recv() else { break };
             packet_outs_waiting.fetch_sub(1, Ordering::AcqRel);
@@ -563,9 +571,9 @@ impl Datapath for Forwarder {
 
 impl Forwarder {
     fn discard(&mut self, to: PortIndex, reason: DropReason, pool: &mut Pool) {
-        let core = &mut self.core;
+        let Forwarder { state, core, .. } = self;
         let Some(Some(binding)) = core.bindings.get_mut(usize::from(to.0)) else { return };
-        let view = core.state.port(binding.egress.slot);
+        let view = state.port(binding.egress.slot);
         binding.egress.discard(reason, pool, core.worker, view, core.shared.accounts.of(core.worker));
     }
 }
