@@ -23,6 +23,7 @@ mod hash;
 mod io;
 mod listen;
 pub mod machine;
+mod owners;
 mod ports;
 mod receive;
 mod segment;

@@ -13,11 +13,12 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use core::cell::Cell;
 
-use linerate_ip::{Shard, Steering, steering};
+use linerate_ip::Shard;
 use linerate_mem::{Batch, Pool};
 use linerate_port::{Context, Datapath, PortIndex};
-use linerate_wire::{STEERING_ENTRIES, entry};
+use linerate_wire::Protocol;
 
+use crate::owners::{ALL, Owners, Sieve};
 use crate::{App, Io, Stack};
 
 /// Packets that wait for a ring to another shard, at most.
@@ -67,8 +68,9 @@ pub struct Sharded<A: App> {
     ports: Vec<Option<ShardPort>>,
     /// The port that the stack's packets leave by.
     exit: Option<PortIndex>,
-    /// The shard of each entry of the steering table.
-    owners: [u8; STEERING_ENTRIES],
+    owners: Owners,
+    /// Places in a batch of packets that are not this shard's alone, and whose they are.
+    foreign: Vec<(usize, u8)>,
     /// Packets for other shards, and the port that each queue leaves by.
     queues: Vec<Queue>,
     own: Batch,
@@ -91,7 +93,8 @@ impl<A: App> Sharded<A> {
             shard,
             ports: Vec::new(),
             exit: None,
-            owners: core::array::from_fn(|at| (at % usize::from(shard.of())) as u8),
+            owners: Owners::new(shard),
+            foreign: Vec::new(),
             queues: (0..shard.of()).map(|_| Queue { packets: Batch::new(pool, others), port: None }).collect(),
             own: Batch::new(pool, others),
             counters: ShardCounters::default(),
@@ -157,25 +160,55 @@ impl<A: App> Sharded<A> {
 
     /// Sends each packet to its shard; own ones go to the stack.
     fn steer(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
-        self.counters.arrived += batch.totals().packets;
-        let own = u8::try_from(self.shard.number()).unwrap_or(u8::MAX);
+        if batch.len() > 1 && is_tcp4(batch.packet(0)) && !batch.has_frags() {
+            self.counters.arrived += batch.len() as u64;
+            self.sift(batch, context);
+        } else {
+            self.counters.arrived += batch.totals().packets;
+            self.divide(batch, context);
+        }
+    }
+
+    /// A batch of segments above all, whose headers the stack reads anyway: it finds out which are not its own, and leaves those alone.
+    fn sift(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
+        let mut foreign = std::mem::take(&mut self.foreign);
+        self.stack.sift(&mut Sieve { owners: &self.owners, foreign: &mut foreign }, batch, context);
+        let mut gone = 0;
+        for run in foreign.chunk_by(|one, next| one.1 == next.1 && one.0 + 1 == next.0) {
+            let (place, owner) = run[0];
+            context.pool.free_front(batch, place - gone);
+            if owner == ALL {
+                for _ in run {
+                    self.copy_to_others(batch.packet(0), context);
+                    context.pool.free_front(batch, 1);
+                }
+            } else {
+                self.hand_over(batch, run.len(), usize::from(owner), context);
+            }
+            gone = place + run.len();
+        }
+        foreign.clear();
+        self.foreign = foreign;
+        self.stack.end(batch, context);
+    }
+
+    /// Any batch: runs of packets that have one owner move together.
+    fn divide(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
+        let own = self.owners.own();
         while !batch.is_empty() {
             let mut count = 0;
             // Slots in a row that have one owner move together, and so do the slots of a packet.
             let (mut run, mut begins) = (own, true);
             while count < batch.len() {
                 if begins {
-                    let owner = match steering(batch.packet(count)) {
-                        Steering::Owner(fold) => self.owners[usize::from(entry(fold))],
-                        Steering::First => 0,
-                        Steering::All => {
-                            // Copies for the others, the packet itself for this one.
-                            if !batch.more(count) {
-                                self.copy_to_others(batch.packet(count), context);
-                            }
-                            own
+                    let mut owner = self.owners.of(batch.packet(count));
+                    if owner == ALL {
+                        // Copies for the others, the packet itself for this one.
+                        if !batch.more(count) {
+                            self.copy_to_others(batch.packet(count), context);
                         }
-                    };
+                        owner = own;
+                    }
                     if count > 0 && owner != run {
                         break;
                     }
@@ -240,6 +273,12 @@ impl<A: App> Sharded<A> {
             _ => None,
         }
     }
+}
+
+/// True if a frame is probably a TCP segment over IPv4.
+#[inline]
+fn is_tcp4(frame: &[u8]) -> bool {
+    frame.first_chunk::<24>().is_some_and(|head| head[12..14] == [8, 0] && head[23] == Protocol::TCP.0)
 }
 
 impl<A: App> Datapath for Sharded<A> {

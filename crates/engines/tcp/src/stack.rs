@@ -11,10 +11,11 @@
 use linerate_ip::{Fast4, Inbound, Usual4, UsualSyn4};
 use linerate_mem::{Batch, Checksum, Pool};
 use linerate_port::{Context, Datapath, PortIndex};
-use linerate_wire::Protocol;
+use linerate_wire::{Protocol, fold4};
 
 use crate::arrive::{self, Plain};
 use crate::engine::{Engine, IS_TIME_WAIT};
+use crate::owners::Sieve;
 use crate::segment::Segment;
 use crate::tuple::Tuple;
 use crate::{App, Io, NONE, Seq, StackConfig, StackError, State};
@@ -68,6 +69,8 @@ enum Kind {
     Frag,
     /// The last part of such a packet.
     LastFrag,
+    /// Another shard's.
+    Foreign,
     /// Anything else.
     Other,
 }
@@ -81,6 +84,16 @@ impl Default for Arrival {
 }
 
 impl Arrival {
+    /// Stage 1 of a usual segment.
+    #[inline(always)]
+    fn set_usual(&mut self, engine: &Engine, segment: &Usual4<'_>, len: u16) {
+        self.hash = engine.hash_v4(segment.dst(), segment.src(), segment.ports().rotate_left(16));
+        if engine.config.prefetch {
+            engine.prefetch_bucket(self.hash);
+        }
+        (self.kind, self.end, self.block) = (Kind::Usual4, len, NONE);
+    }
+
     #[inline]
     fn is_tcp(&self) -> bool {
         matches!(self.kind, Kind::Usual4 | Kind::Syn4 | Kind::Tcp4 | Kind::Tcp6)
@@ -125,6 +138,25 @@ impl<A: App> Stack<A> {
     #[inline]
     pub(crate) fn relay(&mut self, batch: &mut Batch, count: usize) -> usize {
         batch.move_to(&mut self.engine.egress.output, count)
+    }
+
+    /// Works on the packets of a batch that are this shard's, and notes the others in the sieve. No packet lies in several slots. The batch stays
+    /// as it is; [`Stack::end`] is to follow.
+    pub(crate) fn sift(&mut self, sieve: &mut Sieve<'_>, batch: &Batch, context: &Context<'_>) {
+        self.engine.set_now(context.now_ns);
+        let mut from = 0;
+        while from < batch.len() {
+            let count = (batch.len() - from).min(self.engine.config.batch);
+            prepare_own(&self.engine, sieve, batch, from, &mut self.arrivals[..count]);
+            self.work(batch, from, count);
+            from += count;
+        }
+    }
+
+    /// Frees what is left of a batch that was worked on, and sends what connections have.
+    pub(crate) fn end(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
+        self.engine.egress.free(batch, context.pool);
+        self.finish();
     }
 
     /// Tells the program what happened, and sends what connections have.
@@ -235,9 +267,14 @@ impl<A: App> Stack<A> {
 
     /// All stages of `count` packets of `batch` from `from` on. `has_frags` is [`Batch::has_frags`].
     fn pass(&mut self, batch: &Batch, from: usize, count: usize, has_frags: bool) {
+        prepare(&self.engine, batch, from, &mut self.arrivals[..count], has_frags);
+        self.work(batch, from, count);
+    }
+
+    /// Stage 3 of `count` packets of `batch` from `from` on.
+    fn work(&mut self, batch: &Batch, from: usize, count: usize) {
         let Stack { engine, app, arrivals, .. } = self;
-        let arrivals = &mut arrivals[..count];
-        prepare(engine, batch, from, arrivals, has_frags);
+        let arrivals = &arrivals[..count];
         let (mut tcp_count, mut udp_count) = (0, 0);
         for (at, (arrival, frame)) in arrivals.iter().zip(batch.iter().skip(from)).enumerate() {
             if arrival.kind == Kind::Usual4 && usual(engine, app, arrival, frame) {
@@ -258,13 +295,43 @@ impl<A: App> Stack<A> {
 /// Stages 1 and 2 of packets of a batch from `from` on, as many as there are `arrivals`. They do not know the program.
 #[inline(never)]
 fn prepare(engine: &Engine, batch: &Batch, from: usize, arrivals: &mut [Arrival], has_frags: bool) {
-    let prefetch = engine.config.prefetch;
     for (arrival, part) in arrivals.iter_mut().zip(batch.parts().skip(from)) {
-        recognize(engine, part.bytes, part.checksum, arrival, prefetch);
+        match usual_segment(engine, part.bytes, part.checksum) {
+            Some((segment, len)) => arrival.set_usual(engine, &segment, len),
+            None => unusual(engine, part.bytes, part.checksum, arrival),
+        }
     }
     if has_frags {
         set_frags(arrivals, batch, from);
     }
+    find_blocks(engine, arrivals);
+}
+
+/// As [`prepare`], among several shards, for packets that lie in one slot each.
+#[inline(never)]
+fn prepare_own(engine: &Engine, sieve: &mut Sieve<'_>, batch: &Batch, from: usize, arrivals: &mut [Arrival]) {
+    for (at, (arrival, part)) in arrivals.iter_mut().zip(batch.parts().skip(from)).enumerate() {
+        let usual = usual_segment(engine, part.bytes, part.checksum);
+        let owner = match &usual {
+            Some((segment, _)) => sieve.owners.of_fold(fold4(segment.dst(), segment.src(), segment.ports())),
+            None => sieve.owners.of(part.bytes),
+        };
+        if owner != sieve.owners.own() && !sieve.keeps(from + at, owner) {
+            (arrival.kind, arrival.block) = (Kind::Foreign, NONE);
+            continue;
+        }
+        match usual {
+            Some((segment, len)) => arrival.set_usual(engine, &segment, len),
+            None => unusual(engine, part.bytes, part.checksum, arrival),
+        }
+    }
+    find_blocks(engine, arrivals);
+}
+
+/// Stage 2.
+#[inline(always)]
+fn find_blocks(engine: &Engine, arrivals: &mut [Arrival]) {
+    let prefetch = engine.config.prefetch;
     for arrival in arrivals.iter_mut().filter(|arrival| arrival.is_tcp()) {
         arrival.block = engine.probable_block(arrival.hash, prefetch);
     }
@@ -293,25 +360,22 @@ fn of_another<A: App>(
     usual(engine, app, &arrival, frame) || less_usual(engine, app, &arrival, frame, checksum)
 }
 
-/// Stage 1 of a packet. The bucket of a segment is asked for if `prefetch` says so.
+/// A usual segment, and the length of its data.
 #[inline(always)]
-fn recognize(engine: &Engine, frame: &[u8], checksum: Checksum, arrival: &mut Arrival, prefetch: bool) {
-    if let Some(len) = engine.egress.ip.usual4(frame, checksum)
-        && let Some(segment) = Usual4::of(frame, len)
-    {
-        arrival.hash = engine.hash_v4(segment.dst(), segment.src(), segment.ports().rotate_left(16));
-        if prefetch {
-            engine.prefetch_bucket(arrival.hash);
-        }
-        (arrival.kind, arrival.end, arrival.block) = (Kind::Usual4, len, NONE);
-        return;
-    }
+fn usual_segment<'a>(engine: &Engine, frame: &'a [u8], checksum: Checksum) -> Option<(Usual4<'a>, u16)> {
+    let len = engine.egress.ip.usual4(frame, checksum)?;
+    Some((Usual4::of(frame, len)?, len))
+}
+
+/// Stage 1 of a packet that is no usual segment.
+#[inline(always)]
+fn unusual(engine: &Engine, frame: &[u8], checksum: Checksum, arrival: &mut Arrival) {
     if engine.egress.ip.may_be_datagram4(frame) {
         (arrival.kind, arrival.checksum, arrival.block) = (Kind::Datagram4, checksum, NONE);
         return;
     }
     plain(engine, frame, checksum, arrival);
-    if prefetch && arrival.is_tcp() {
+    if engine.config.prefetch && arrival.is_tcp() {
         engine.prefetch_bucket(arrival.hash);
     }
 }
@@ -416,7 +480,7 @@ fn less_usual_kind<A: App>(
         }
         Kind::Other => other(engine, app, frame, checksum),
         // Packets of several frames are longer than the MTU of a stack, which fits into one.
-        Kind::Frag => {}
+        Kind::Frag | Kind::Foreign => {}
         Kind::LastFrag => engine.counters.in_errs += 1,
     }
     (0, 0)

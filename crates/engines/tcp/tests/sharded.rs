@@ -77,12 +77,15 @@ impl Link {
         count > 0
     }
 
-    /// Frames arrive at the host's queues, a frame at each in turn unless its connection has one already.
+    /// Frames arrive at the host's queues, at each in turn: one by one, and next time all in one batch.
     fn arrive(&mut self, frames: &[Vec<u8>]) {
-        for frame in frames {
-            let mut batch = Batch::new(&self.pool, 1);
-            assert_eq!(self.pool.alloc(&mut batch, 1, frame.len()), 1);
-            batch.packet_mut(0).copy_from_slice(frame);
+        let together = if self.turn / self.queues % 2 == 1 { frames.len().max(1) } else { 1 };
+        for frames in frames.chunks(together) {
+            let mut batch = Batch::new(&self.pool, frames.len());
+            for (at, frame) in frames.iter().enumerate() {
+                assert_eq!(self.pool.alloc(&mut batch, 1, frame.len()), 1);
+                batch.packet_mut(at).copy_from_slice(frame);
+            }
             let queue = self.turn % self.queues;
             let port = self.shards[queue].port().unwrap();
             let (now_ns, pool) = (self.now_ns, &mut self.pool);
@@ -372,8 +375,8 @@ fn one_shard_answers_for_all_and_hostile_packets_do_no_harm() {
         let nonsense: Vec<u8> = (0..60).collect();
         let mut hostile = Vec::new();
         for number in 0..1500_u16 {
-            hostile.push(frame(17, number, 0x2000, &[&[0, 9, 0, 7][..], &nonsense, &nonsense, &[0; 4]].concat()));
             hostile.push(frame(6, number, 0x2000 | 1, &nonsense[..56]));
+            hostile.push(frame(17, number, 0x2000, &[&[0, 9, 0, 7][..], &nonsense, &nonsense, &[0; 4]].concat()));
             hostile.push(icmp(3, 4, 68, &nonsense[..number as usize % 60]));
             hostile.push(icmp(11, 1, 0, &icmp(3, 3, 0, &nonsense)[14..]));
         }
@@ -393,6 +396,35 @@ fn one_shard_answers_for_all_and_hostile_packets_do_no_harm() {
         assert_eq!(link.peer.app().data[&conn], b"still here");
         link.assert_clean();
     }
+}
+
+/// A batch of all kinds of packets is divided as its packets are that come one by one.
+#[test]
+fn a_batch_is_divided_as_its_packets_are() {
+    let announcement = [0, 1, 8, 0, 6, 4, 0, 1, 2, 0, 0, 0, 0, 2, 198, 18, 0, 2, 0, 0, 0, 0, 0, 0, 198, 18, 0, 2];
+    let announcement = [&[0xff; 6][..], &[2, 0, 0, 0, 0, 2, 8, 6], &announcement].concat();
+    let segment = |number: u16| frame(6, 1, 0, &[&number.to_be_bytes()[..], &[0, 80], &[0; 16]].concat());
+    let datagram = |number: u16| frame(17, 1, 0, &[&number.to_be_bytes()[..], &[0, 7, 0, 9, 0, 0, 1]].concat());
+    let mut frames: Vec<_> =
+        (0..40).map(|number| if number % 5 == 4 { datagram(number) } else { segment(number) }).collect();
+    frames.insert(7, announcement.clone());
+    frames.insert(20, icmp(3, 4, 700, &segment(3)[14..42]));
+    frames.push(announcement);
+    frames.push(frame(6, 9, 0x2000, &[0; 24]));
+    let mut counters = Vec::new();
+    for is_whole in [false, true] {
+        let mut link = Link::new(3, 1);
+        link.turn = usize::from(is_whole);
+        link.arrive(&frames);
+        let of_first = link.shards[0].shard_counters();
+        assert_eq!((of_first.arrived, of_first.lost), (44, 0));
+        assert!(of_first.handed_over > 20 && of_first.handed_over < 44, "{of_first:?}");
+        let taken = link.shards.iter().map(|shard| shard.shard_counters().taken_over).collect::<Vec<_>>();
+        let seen = link.each(|_, io| (io.counters().in_segs, io.counters().in_errs));
+        counters.push((of_first, taken, seen));
+        link.assert_clean();
+    }
+    assert_eq!(counters[0], counters[1]);
 }
 
 /// Packets for a shard whose ring is full are counted, and others pass.
