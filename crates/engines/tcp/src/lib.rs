@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod app;
+mod arrival;
 mod arrive;
 mod config;
 mod conn;
