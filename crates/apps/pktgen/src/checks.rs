@@ -1,6 +1,8 @@
 //! What the options must be to each other. Each check is one error that says what to write instead.
 
 use linerate_gen::SIGNATURE_LEN;
+use linerate_pktgen_loop::ping::PING_LEN;
+use linerate_pktgen_loop::sequence::SEQUENCE_LEN;
 use linerate_port::FarSide;
 
 use super::options::{Function, Options, UsageError};
@@ -10,10 +12,6 @@ use super::ranges::Family;
 const HEADERS_V4: usize = 14 + 20 + 8;
 /// Ethernet, IPv6 and UDP headers.
 const HEADERS_V6: usize = 14 + 40 + 8;
-/// What `ping` writes behind the headers: number, seconds, nanoseconds.
-pub const PING_LEN: usize = 12;
-/// What `txseq` writes behind the headers.
-pub const SEQUENCE_LEN: usize = 4;
 
 /// Place of the UDP payload in a packet of ours.
 pub fn payload_offset(family: Family) -> usize {

@@ -8,27 +8,28 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
 use linerate_mem::Pool;
+use linerate_pktgen_loop::diag;
+use linerate_pktgen_loop::dump::DumpPort;
+use linerate_pktgen_loop::fragment::FragmentPort;
+use linerate_pktgen_loop::ping::ping;
+use linerate_pktgen_loop::pong::pong;
+use linerate_pktgen_loop::quota::Quota;
+use linerate_pktgen_loop::receive::{receive, receive_numbers};
+use linerate_pktgen_loop::replay::{Source, replay};
+use linerate_pktgen_loop::transmit::transmit;
+use linerate_pktgen_loop::worker::{Outcome, Task};
 use linerate_port::Port;
 use linerate_sys::affinity;
 use linerate_wire::MacAddress;
 use linerate_worker::Control;
 
-use super::count::{self, count};
+use super::checks::payload_offset;
 use super::cpus::Cpus;
-use super::dump::DumpPort;
-use super::fragment::FragmentPort;
-use super::log::diag;
 use super::options::{Function, Options};
-use super::ping::ping;
-use super::pong::pong;
-use super::quota::Quota;
-use super::receive::receive;
-use super::replay::{Source, replay};
+use super::pace;
+use super::packet;
 use super::report;
-use super::sequence::Numbers;
 use super::start_error::StartError;
-use super::transmit::transmit;
-use super::worker::{Outcome, Task};
 
 /// The threads of a run.
 pub struct Crew {
@@ -83,10 +84,10 @@ impl Crew {
         let count = share(self.options.count, self.options.threads, thread);
         // A share of 0 packets would mean "without end".
         let idle = self.options.count > 0 && count == 0 && !function.receives();
-        let task = Task { file, ..self.task(thread, count, port, control, Arc::clone(&self.quota)) };
-        let tell_done = self.tell_done.clone();
+        let task = self.task(function, thread, count, port, control, Arc::clone(&self.quota));
+        let (options, tell_done) = (Arc::clone(&self.options), self.tell_done.clone());
         let work = move || {
-            let outcome = if idle { Outcome::default() } else { perform(function, task) };
+            let outcome = if idle { Outcome::default() } else { perform(&options, function, file, task) };
             // The receiver is gone only when the process is about to end.
             let _ = tell_done.send(());
             outcome
@@ -104,19 +105,33 @@ impl Crew {
         };
         let thread = self.threads.len();
         let control = Control::default();
-        let task = self.task(thread, 0, port, control.clone(), Arc::new(Quota::new(0)));
-        let thread = self.spawn(thread, move || perform(function, task))?;
+        let task = self.task(function, thread, 0, port, control.clone(), Arc::new(Quota::new(0)));
+        let options = Arc::clone(&self.options);
+        let thread = self.spawn(thread, move || perform(&options, function, None, task))?;
         Ok(Counterpart { function, control, thread })
     }
 
-    fn task(&self, thread: usize, count: u64, port: Box<dyn Port>, control: Control, quota: Arc<Quota>) -> Task {
+    fn task(
+        &self,
+        function: Function,
+        thread: usize,
+        count: u64,
+        port: Box<dyn Port>,
+        control: Control,
+        quota: Arc<Quota>,
+    ) -> Task {
+        let Options { threads, burst, ends_in_silence, dump, .. } = *self.options;
+        let rate_pps = self.options.rate_pps as f64 / threads as f64;
         Task {
-            options: Arc::clone(&self.options),
             thread,
+            threads,
             count,
             quota,
+            burst: if function.receives() { burst } else { pace::burst(burst, rate_pps) },
+            rate_pps,
+            ends_in_silence,
+            dump,
             port,
-            file: None,
             pool: self.pool.clone(),
             source_mac: self.source_mac,
             control,
@@ -177,24 +192,28 @@ fn join(thread: JoinHandle<Outcome>) -> Outcome {
     }
 }
 
-/// What one thread does, from start to end.
-fn perform(function: Function, mut task: Task) -> Outcome {
-    let (options, thread) = (Arc::clone(&task.options), task.thread);
+/// What one thread does, from start to end. `file` is where `-P` reads its packets.
+fn perform(options: &Options, function: Function, file: Option<Box<dyn Port>>, mut task: Task) -> Outcome {
+    let thread = task.thread;
     if options.fragments > 1 {
-        task.port = Box::new(FragmentPort::new(task.port, &task.pool, options.fragments, options.fragment_len));
+        task.port = FragmentPort::boxed(task.port, &task.pool, options.fragments, options.fragment_len);
     }
     if options.dump && function.sends() {
-        task.port = Box::new(DumpPort::new(task.port, thread));
+        task.port = DumpPort::boxed(task.port, thread);
     }
-    let rate_pps = options.rate_pps as f64 / options.threads as f64;
-    let outcome = match (function, task.file.take()) {
-        (Function::Tx, Some(file)) => replay(task, Source::File(file), rate_pps),
-        (Function::Tx, None) if options.uninitialized => replay(task, Source::Uninitialized(options.len), rate_pps),
-        (Function::Tx | Function::TxSeq, _) => transmit(task, rate_pps).unwrap_or_else(not_made),
-        (Function::Rx, _) if count::is_enough(&mut task) => count(task),
-        (Function::Rx, _) => receive(task, &mut |_| {}),
+    let outcome = match (function, file) {
+        (Function::Tx, Some(file)) => replay(task, Source::File(file)),
+        (Function::Tx, None) if options.uninitialized => replay(task, Source::Uninitialized(options.len)),
+        (Function::Tx | Function::TxSeq, _) => match packet::stream(options, task.source_mac, thread) {
+            Ok(stream) => transmit(task, stream),
+            Err(error) => not_made(error),
+        },
+        (Function::Rx, _) => receive(task),
         (Function::RxSeq, _) => receive_numbers(task),
-        (Function::Ping, _) => ping(task).unwrap_or_else(not_made),
+        (Function::Ping, _) => match packet::stack(options, task.source_mac).build(options.len) {
+            Ok(template) => ping(task, template, payload_offset(options.family)),
+            Err(error) => not_made(error),
+        },
         (Function::Pong, _) => pong(task),
     };
     if let Some(error) = &outcome.error {
@@ -206,13 +225,6 @@ fn perform(function: Function, mut task: Task) -> Outcome {
 /// The packets could not be made; that was checked before the threads were started.
 fn not_made(error: impl fmt::Display) -> Outcome {
     Outcome { error: Some(error.to_string()), ..Outcome::default() }
-}
-
-fn receive_numbers(task: Task) -> Outcome {
-    let mut numbers = Numbers::default();
-    let mut outcome = receive(task, &mut |batch| numbers.record(batch));
-    outcome.results.push(numbers.totals());
-    outcome
 }
 
 #[cfg(test)]

@@ -1,46 +1,15 @@
 //! The lines that `pkt-gen` prints, letter for letter, because scripts parse them. Pure functions: numbers in, text out.
 //!
-//! On stdout: [`start`], [`addresses`], [`Style::totals`]. On stderr, each behind a timestamp and a place as [`diagnostic`] writes
-//! them: everything else.
+//! On stdout: [`start`], [`addresses`], [`Style::totals`]. On stderr, each behind a timestamp and a place as
+//! [`linerate_pktgen_loop::log::diagnostic`] writes them: everything else.
 
-use std::fmt::Write;
+use linerate_pktgen_loop::counts::Counts;
 
 /// Bits that a frame takes on the wire beyond its bytes without FCS: 7 preamble, 1 delimiter, 4 FCS, 12 gap (`-B`).
 pub const FRAMING_BITS: u64 = 24 * 8;
 
 /// Reports over which `-A` averages.
 const WINDOW: usize = 15;
-
-/// What was sent or received, in total or since the last report.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Packets.
-    pub packets: u64,
-    /// Their bytes, without FCS.
-    pub bytes: u64,
-    /// Port calls that moved at least one packet.
-    pub events: u64,
-}
-
-impl Counts {
-    /// What has been added since `before`.
-    pub fn since(&self, before: &Counts) -> Counts {
-        Counts {
-            packets: self.packets.saturating_sub(before.packets),
-            bytes: self.bytes.saturating_sub(before.bytes),
-            events: self.events.saturating_sub(before.events),
-        }
-    }
-
-    /// The sum of two.
-    pub fn plus(&self, other: &Counts) -> Counts {
-        Counts {
-            packets: self.packets + other.packets,
-            bytes: self.bytes + other.bytes,
-            events: self.events + other.events,
-        }
-    }
-}
 
 /// How numbers are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -161,26 +130,6 @@ pub fn addresses(source: &str, destination: &str, source_mac: &str, destination_
 pub fn pacing(burst: usize, gap_ns: u64) -> String {
     let (seconds, nanoseconds) = (gap_ns / 1_000_000_000, gap_ns % 1_000_000_000);
     format!("Sending {burst} packets every  {seconds}.{nanoseconds:09} s")
-}
-
-/// `ping`'s report of one second: count, least and mean round trip, then how many fell into each power of two.
-pub fn round_trips(count: u64, min_ns: u64, mean_ns: u64, by_power: &[u64; 64]) -> String {
-    let mut text = format!("count {count} RTT: min {min_ns} av {mean_ns} ns");
-    let Some(low) = by_power.iter().position(|count| *count > 0) else { return text };
-    let high = by_power.iter().rposition(|count| *count > 0).unwrap_or(low);
-    // Writing to a string cannot fail.
-    let _ = write!(text, "\nk: {} .. {}\n\t", 1u64 << low, 1u64 << high);
-    for count in &by_power[low..=high] {
-        let _ = write!(text, " {count:>5}");
-    }
-    text
-}
-
-/// A diagnostic: seconds modulo 1000 and microseconds of the day's clock, the function's name, a line number, the text.
-pub fn diagnostic(realtime_ns: u64, function: &str, line: u32, text: &str) -> String {
-    let seconds = realtime_ns / 1_000_000_000 % 1000;
-    let microseconds = realtime_ns / 1000 % 1_000_000;
-    format!("{seconds:03}.{microseconds:06} {function} [{line}] {text}")
 }
 
 #[cfg(test)]

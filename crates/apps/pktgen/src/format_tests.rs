@@ -1,5 +1,7 @@
 //! Golden lines: each is written out as the original's format strings give it.
 
+use linerate_pktgen_loop::log::diagnostic;
+
 use super::*;
 
 const PLAIN: Style = Style { raw: false, framing_bits: 0 };
@@ -94,22 +96,6 @@ fn the_lines_around_a_run() {
     assert_eq!(pacing(512, 0), "Sending 512 packets every  0.000000000 s");
     assert_eq!(pacing(33, 3_300_000), "Sending 33 packets every  0.003300000 s");
     assert_eq!(pacing(1, 2_500_000_000), "Sending 1 packets every  2.500000000 s");
-    let noon = 1_700_000_123_004_567_891;
-    assert_eq!(diagnostic(noon, "main_thread", 27, "Ready..."), "123.004567 main_thread [27] Ready...");
-}
-
-#[test]
-fn round_trips_show_their_powers_of_two() {
-    let mut by_power = [0; 64];
-    by_power[10] = 3;
-    by_power[12] = 40;
-    assert_eq!(
-        round_trips(43, 1100, 4200, &by_power),
-        "count 43 RTT: min 1100 av 4200 ns\nk: 1024 .. 4096\n\t     3     0    40"
-    );
-    assert_eq!(round_trips(0, 0, 0, &[0; 64]), "count 0 RTT: min 0 av 0 ns");
-    by_power[63] = 1;
-    assert!(round_trips(44, 1, 1, &by_power).contains("1024 .. 9223372036854775808"));
 }
 
 /// Takes a report line apart the way awk scripts do: by words and by the parenthesis.

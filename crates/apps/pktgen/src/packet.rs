@@ -4,7 +4,7 @@
 //! source port fastest, then source address, destination port, destination address; with `-z` or `-Z` that side is random in
 //! every packet instead and the other side turns by itself.
 
-use linerate_gen::{Advance, PlanError, Rule, Sizes, StreamSpec, Values};
+use linerate_gen::{Advance, PlanError, Rule, Sizes, StreamPlan, StreamSpec, Values};
 use linerate_wire::{Fill, MacAddress, Stack, ethernet, ipv4, ipv6, udp};
 
 use super::checks::payload_offset;
@@ -33,7 +33,7 @@ enum Side {
 ///
 /// # Errors
 /// When the generator cannot make such packets.
-pub fn stream(options: &Options, source_mac: MacAddress, thread: usize) -> Result<StreamSpec, PlanError> {
+pub fn stream(options: &Options, source_mac: MacAddress, thread: usize) -> Result<StreamPlan, PlanError> {
     let (lens, sizes) = sizes(options, thread);
     let spec = StreamSpec {
         stack: stack(options, source_mac),
@@ -42,9 +42,7 @@ pub fn stream(options: &Options, source_mac: MacAddress, thread: usize) -> Resul
         rules: rules(options, thread),
         signature: options.timestamp.then_some(thread as u16),
     };
-    // What cannot be planned is an error now, not in the sending thread.
-    spec.plan()?;
-    Ok(spec)
+    spec.plan()
 }
 
 /// The headers of the first packet, and the payload.

@@ -17,8 +17,8 @@ fn options(line: &str) -> Options {
 }
 
 fn packets(line: &str, count: usize) -> Vec<Vec<u8>> {
-    let spec = stream(&options(line), MacAddress([2, 0, 0, 0, 0, 9]), 0).expect(line);
-    let mut stream = Stream::new(&spec.plan().expect(line));
+    let plan = stream(&options(line), MacAddress([2, 0, 0, 0, 0, 9]), 0).expect(line);
+    let mut stream = Stream::new(&plan);
     let make = |_| {
         let (image, len) = stream.next_image();
         let mut packet = vec![0; len];
@@ -102,7 +102,8 @@ fn sizes_are_random_between_both_and_checksums_stay_right() {
     assert_eq!(packets("-i x -f tx -l 100 -l 100", 3)[2].len(), 100);
     // A range of sizes that would need hundreds of megabytes of templates is thinned out.
     let wide = stream(&options("-i x -f tx -l 30000 -l 60"), MacAddress::ZERO, 0).expect("wide");
-    assert!(wide.lens.len() > 400 && wide.lens.iter().sum::<usize>() <= IMAGES_BYTES_MAX + 30_000);
+    let bytes: usize = wide.images.iter().map(|image| image.bytes.len()).sum();
+    assert!(wide.images.len() > 400 && bytes <= IMAGES_BYTES_MAX + 30_000);
 }
 
 #[test]

@@ -4,14 +4,16 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use linerate_console::shares;
+use linerate_pktgen_loop::counts::Counts;
+use linerate_pktgen_loop::diag;
+use linerate_pktgen_loop::log::out;
+use linerate_pktgen_loop::worker::Outcome;
 use linerate_sys::clock;
 use linerate_worker::Control;
 
 use super::cpus::Cpus;
-use super::format::{Counts, Window, rate_pps};
-use super::log::{diag, out};
+use super::format::{Window, rate_pps};
 use super::options::Options;
-use super::worker::Outcome;
 
 /// An interval shorter than this tells nothing.
 const INTERVAL_US_MIN: u64 = 10_000;

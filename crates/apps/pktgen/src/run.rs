@@ -10,6 +10,8 @@ use std::thread;
 use std::time::Duration;
 
 use linerate_mem::Pool;
+use linerate_pktgen_loop::log::out;
+use linerate_pktgen_loop::{diag, fragment};
 use linerate_port::{Caps, FarSide, OpenOptions, Port};
 use linerate_sys::{affinity, signal};
 use linerate_wire::MacAddress;
@@ -17,8 +19,6 @@ use linerate_wire::MacAddress;
 use super::cpus::Cpus;
 use super::crew::Crew;
 use super::format;
-use super::fragment;
-use super::log::{diag, out};
 use super::options::{Function, Options};
 use super::pace;
 use super::packet;

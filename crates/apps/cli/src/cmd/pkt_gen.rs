@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use linerate_pktgen::parse::{Request, parse};
+use linerate_pktgen::run;
 use linerate_pktgen::usage::USAGE;
-use linerate_pktgen::{log, run};
 
 /// The subcommand's name, and the program's when it is called by it.
 const NAME: &str = "pkt-gen";
@@ -42,7 +42,7 @@ pub fn run_words(words: &[OsString]) -> ExitCode {
     match parse(&words) {
         Err(error) => refuse(&error.to_string()),
         Ok(Request::Help) => {
-            log::out(USAGE.trim_end());
+            linerate_console::out(USAGE.trim_end());
             ExitCode::SUCCESS
         }
         Ok(Request::Run(options)) => match run::run(*options) {

@@ -1,6 +1,7 @@
 //! Flow entries as the control thread keeps them: what controllers said of each, by index and by table. Which entry has a match, the
 //! classifier of its table knows.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use linerate_classify::Counts;
@@ -75,6 +76,19 @@ impl Entries {
     /// Indices of the entries of a table.
     pub(super) fn of_table(&self, table: u8) -> &[u32] {
         self.tables.get(usize::from(table)).map_or(&[], Vec::as_slice)
+    }
+
+    /// Indices of the entries of several tables that are wanted.
+    pub(super) fn of_tables(&self, tables: RangeInclusive<u8>, is_wanted: &dyn Fn(&Entry) -> bool) -> Vec<u32> {
+        let mut indices = Vec::new();
+        for table in tables {
+            for index in self.of_table(table) {
+                if self.get(*index).is_some_and(is_wanted) {
+                    indices.push(*index);
+                }
+            }
+        }
+        indices
     }
 
     pub(super) fn len(&self) -> usize {
@@ -189,9 +203,13 @@ pub(super) fn is_miss(priority: u16, matching: &Match) -> bool {
 }
 
 /// The groups that actions name, each once.
-pub(super) fn groups_of<'a>(actions: impl Iterator<Item = &'a Action>) -> Vec<u32> {
-    let mut groups: Vec<u32> =
-        actions.filter_map(|action| if let Action::Group(group) = action { Some(*group) } else { None }).collect();
+pub(super) fn groups_of(actions: &mut dyn Iterator<Item = &Action>) -> Vec<u32> {
+    let mut groups = Vec::new();
+    for action in actions {
+        if let Action::Group(group) = action {
+            groups.push(*group);
+        }
+    }
     groups.sort_unstable();
     groups.dedup();
     groups

@@ -203,8 +203,7 @@ impl Switch {
 
     /// The entries that pass a filter.
     pub(super) fn filtered(&self, filter: &FlowFilter) -> Vec<u32> {
-        let wanted = |index: &u32| self.entries.get(*index).is_some_and(|entry| passes(entry, filter));
-        tables(filter.table).flat_map(|table| self.entries.of_table(table)).copied().filter(wanted).collect()
+        self.entries.of_tables(tables(filter.table), &|entry| passes(entry, filter))
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use linerate_openflow::{
     Action, Bucket, ErrorKind, FlowRemovedReason, GROUP_ALL, GROUP_ANY, GroupCommand, GroupKind, GroupMod, OfError,
-    PortNumber,
+    PortNumber, TABLE_MAX,
 };
 
 use super::Switch;
@@ -121,13 +121,8 @@ impl Switch {
     }
 
     fn using_groups(&self, groups: &[u32]) -> Vec<u32> {
-        let tables = 0..=linerate_openflow::TABLE_MAX;
-        let uses = |index: &u32| {
-            self.entries.get(*index).is_some_and(|entry| {
-                entry.has_action(|action| matches!(action, Action::Group(group) if groups.contains(group)))
-            })
-        };
-        tables.flat_map(|table| self.entries.of_table(table)).copied().filter(uses).collect()
+        let is_one = |action: &Action| matches!(action, Action::Group(group) if groups.contains(group));
+        self.entries.of_tables(0..=TABLE_MAX, &|entry| entry.has_action(is_one))
     }
 
     fn is_chained(&self, wanted: u32) -> bool {
@@ -164,8 +159,10 @@ impl Switch {
             if level.contains(&request.group) {
                 return Err(ErrorKind::GroupModFailedLoop.into());
             }
-            let known = level.iter().filter_map(|id| self.groups.get(id));
-            let mut next: Vec<u32> = known.flat_map(|group| next_groups(&group.buckets)).collect();
+            let mut next = Vec::new();
+            for group in level.iter().filter_map(|id| self.groups.get(id)) {
+                next.extend(next_groups(&group.buckets));
+            }
             next.sort_unstable();
             next.dedup();
             if next.is_empty() {
@@ -205,14 +202,14 @@ impl Switch {
 
     /// Counts the groups and the meter that an entry uses, or does so no more.
     pub(super) fn note_uses(&mut self, instructions: &Instructions, added: bool) {
-        self.count_references(groups_of(instructions.actions()), added);
+        self.count_references(groups_of(&mut instructions.actions()), added);
         if let Some(meter) = instructions.meter {
             self.note_meter(meter, added);
         }
     }
 
     fn note_chains(&mut self, buckets: &[Bucket], added: bool) {
-        self.count_references(groups_of(buckets.iter().flat_map(|bucket| &bucket.actions)), added);
+        self.count_references(named_groups(buckets), added);
     }
 
     fn count_references(&mut self, groups: Vec<u32>, added: bool) {
@@ -223,9 +220,14 @@ impl Switch {
     }
 }
 
+/// The groups that buckets forward to.
+fn named_groups(buckets: &[Bucket]) -> Vec<u32> {
+    groups_of(&mut buckets.iter().flat_map(|bucket| &bucket.actions))
+}
+
 /// The groups that buckets forward to, or watch.
-fn next_groups(buckets: &[Bucket]) -> Vec<u32> {
-    let mut groups = groups_of(buckets.iter().flat_map(|bucket| &bucket.actions));
+pub(super) fn next_groups(buckets: &[Bucket]) -> Vec<u32> {
+    let mut groups = named_groups(buckets);
     groups.extend(buckets.iter().map(|bucket| bucket.watch_group).filter(|watched| *watched != GROUP_ANY));
     groups
 }

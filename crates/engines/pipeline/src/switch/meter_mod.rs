@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use linerate_openflow::{
     Band, BandKind, ErrorKind, FlowRemovedReason, METER_ALL, METER_CONTROLLER, METER_SLOWPATH, MeterCommand,
-    MeterFlags, MeterMod, OfError,
+    MeterFlags, MeterMod, OfError, TABLE_MAX,
 };
 
 use super::Switch;
@@ -75,11 +75,9 @@ impl Switch {
             one => self.meters.contains_key(&one).then_some(one).into_iter().collect(),
         };
         for meter in &doomed {
-            let tables = 0..=linerate_openflow::TABLE_MAX;
-            let uses = |index: &u32| self.entries.get(*index).is_some_and(|entry| entry.uses_meter(*meter));
             let users: Vec<u32> = match self.meters.get(meter) {
                 Some(Meter { flows: 0, .. }) | None => Vec::new(),
-                Some(_) => tables.flat_map(|table| self.entries.of_table(table)).copied().filter(uses).collect(),
+                Some(_) => self.entries.of_tables(0..=TABLE_MAX, &|entry| entry.uses_meter(*meter)),
             };
             for index in users {
                 self.remove_entry(index, FlowRemovedReason::Delete);

@@ -121,11 +121,14 @@ impl Switch {
     }
 
     fn table_stats(&self) -> Vec<TableStats> {
-        let of = |table: usize| TableStats {
-            table: table as u8,
-            active: self.entries.of_table(table as u8).len() as u32,
-            lookups: self.shared.table_tallies.sum(|tallies| &tallies.0[table].lookups),
-            matches: self.shared.table_tallies.sum(|tallies| &tallies.0[table].matches),
+        let of = |table: usize| {
+            let active = self.entries.of_table(table as u8).len() as u32;
+            let mut stats = TableStats { table: table as u8, active, lookups: 0, matches: 0 };
+            for tallies in self.shared.table_tallies.iter() {
+                stats.lookups = stats.lookups.wrapping_add(tallies.0[table].lookups.read());
+                stats.matches = stats.matches.wrapping_add(tallies.0[table].matches.read());
+            }
+            stats
         };
         (0..TABLES).map(of).collect()
     }

@@ -1,6 +1,5 @@
 //! The ports of the switch: numbers, configuration, links, and what controllers are told of them.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use linerate_openflow::{
@@ -125,8 +124,10 @@ impl Switch {
         if self.ports.contains_key(&number.0) {
             return Err(PortError::Exists(number.0));
         }
-        let ids: BTreeMap<u32, ()> = settings.queues.iter().map(|queue| (queue.id, ())).collect();
-        if ids.len() != settings.queues.len() || ids.len() > QUEUES_MAX || ids.contains_key(&u32::MAX) {
+        let mut ids: Vec<u32> = settings.queues.iter().map(|queue| queue.id).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        if ids.len() != settings.queues.len() || ids.len() > QUEUES_MAX || ids.contains(&u32::MAX) {
             return Err(PortError::Queues(number.0));
         }
         let used: Vec<u16> = self.ports.values().map(|port| port.slot).collect();
@@ -238,25 +239,25 @@ impl Switch {
         if wanted != PortNumber::ANY && !self.ports.contains_key(&wanted.0) {
             return Err(ErrorKind::QueueOpFailedBadPort.into());
         }
-        let ports = self.ports.values().filter(|port| wanted == PortNumber::ANY || port.settings.number == wanted);
-        let configs = ports.flat_map(|port| {
-            port.settings.queues.iter().map(move |queue| {
-                let kbps =
-                    if port.settings.current_kbps > 0 { port.settings.current_kbps } else { port.settings.max_kbps };
-                let share = |rate_bps: u64| match u64::from(kbps) {
-                    0 => 0xffff,
-                    kbps => (rate_bps / kbps).min(1_000) as u16,
-                };
-                QueueConfig {
-                    port: port.settings.number,
+        let mut configs = Vec::new();
+        for port in self.ports.values().filter(|port| wanted == PortNumber::ANY || port.settings.number == wanted) {
+            let PortSettings { number, current_kbps, max_kbps, .. } = port.settings;
+            let kbps = if current_kbps > 0 { current_kbps } else { max_kbps };
+            let share = |rate_bps: u64| match u64::from(kbps) {
+                0 => 0xffff,
+                kbps => (rate_bps / kbps).min(1_000) as u16,
+            };
+            for queue in &port.settings.queues {
+                configs.push(QueueConfig {
+                    port: number,
                     queue: queue.id,
                     min_rate: queue.min_rate_bps.map(share),
                     max_rate: queue.max_rate_bps.map(share),
                     experimenters: Vec::new(),
-                }
-            })
-        });
-        Ok(configs.collect())
+                });
+            }
+        }
+        Ok(configs)
     }
 
     fn tell_port(&mut self, port: &SwitchPort, reason: PortStatusReason) {

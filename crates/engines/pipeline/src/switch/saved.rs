@@ -1,14 +1,14 @@
 //! Flows, groups and meters as the messages that make them again.
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 
 use linerate_openflow::{
     FlowCommand, FlowMod, FlowStats, GROUP_ANY, GroupCommand, GroupMod, MeterCommand, MeterMod, NO_BUFFER, OfError,
-    PortNumber,
+    PortNumber, TABLE_MAX,
 };
 
 use super::Switch;
-use super::entries::groups_of;
+use super::group_mod::next_groups;
 use super::meter_mod::Meter;
 
 /// Messages that make the entries, groups and meters of a switch again, in an order in which each finds what it names.
@@ -44,9 +44,8 @@ pub fn saved_flow(entry: FlowStats) -> FlowMod {
 impl Switch {
     /// What a switch needs to forward as this one does.
     pub fn saved(&self) -> Saved {
-        let tables = 0..=linerate_openflow::TABLE_MAX;
-        let entries = tables.flat_map(|table| self.entries.of_table(table));
-        let flows = entries.filter_map(|index| self.flow_stats_of(*index)).map(saved_flow);
+        let entries = self.entries.of_tables(0..=TABLE_MAX, &|_| true);
+        let flows = entries.into_iter().filter_map(|index| self.flow_stats_of(index)).map(saved_flow);
         Saved { meters: self.saved_meters(), groups: self.saved_groups(), flows: flows.collect() }
     }
 
@@ -63,13 +62,12 @@ impl Switch {
 
     /// Messages that make the groups again, each behind those that it forwards to or watches.
     pub fn saved_groups(&self) -> Vec<GroupMod> {
-        let (mut done, mut saved) = (BTreeSet::new(), Vec::new());
+        let (mut done, mut saved) = (HashSet::new(), Vec::new());
         // Groups form no loop, so each pass finds one at least whose groups are there.
         while saved.len() < self.groups.len() {
             let before = saved.len();
             for (id, group) in &self.groups {
-                let mut named = groups_of(group.buckets.iter().flat_map(|bucket| &bucket.actions));
-                named.extend(group.buckets.iter().map(|bucket| bucket.watch_group).filter(|one| *one != GROUP_ANY));
+                let named = next_groups(&group.buckets);
                 if !done.contains(id) && named.iter().all(|one| done.contains(one) || !self.groups.contains_key(one)) {
                     done.insert(*id);
                     let command = GroupCommand::Add;
@@ -85,10 +83,16 @@ impl Switch {
 
     /// Makes saved meters, groups and entries. Returns how many of them were refused, and the first error.
     pub fn restore(&mut self, saved: Saved, now_ns: u64) -> (usize, Option<OfError>) {
-        let mut errors = Vec::new();
-        errors.extend(saved.meters.into_iter().filter_map(|one| self.meter_mod(one, now_ns).err()));
-        errors.extend(saved.groups.into_iter().filter_map(|one| self.group_mod(one, now_ns).err()));
-        errors.extend(saved.flows.into_iter().filter_map(|one| self.flow_mod(one, now_ns).err()));
-        (errors.len(), errors.first().copied())
+        let (mut refused, mut first) = (0, None);
+        let mut note = |result: Result<(), OfError>| {
+            if let Err(error) = result {
+                refused += 1;
+                first.get_or_insert(error);
+            }
+        };
+        saved.meters.into_iter().for_each(|one| note(self.meter_mod(one, now_ns)));
+        saved.groups.into_iter().for_each(|one| note(self.group_mod(one, now_ns)));
+        saved.flows.into_iter().for_each(|one| note(self.flow_mod(one, now_ns)));
+        (refused, first)
     }
 }

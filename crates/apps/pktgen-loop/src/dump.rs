@@ -43,8 +43,8 @@ pub struct DumpPort {
 
 impl DumpPort {
     /// Dumps what `inner` takes, as packets of ring `ring`.
-    pub fn new(inner: Box<dyn Port>, ring: usize) -> DumpPort {
-        DumpPort { inner, ring }
+    pub fn boxed(inner: Box<dyn Port>, ring: usize) -> Box<dyn Port> {
+        Box::new(DumpPort { inner, ring })
     }
 }
 

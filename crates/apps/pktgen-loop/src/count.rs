@@ -3,9 +3,8 @@
 use linerate_port::{Counted, PortError};
 use linerate_sys::clock;
 
-use super::arrivals::Arrivals;
-use super::format::Counts;
-use super::receive::DRAIN_NS;
+use super::arrivals::{Arrivals, DRAIN_NS};
+use super::counts::Counts;
 use super::worker::{Outcome, Task};
 
 /// Longest sleep of a call: a request to stop that no signal brings is seen after it.
@@ -16,14 +15,14 @@ const DOWN_CHECK_NS: u64 = 10_000_000;
 /// True if the packets of this thread need only be counted, and its port counts them: no option looks into them. Several threads that
 /// share a number of packets among them take them in batches, since none of them knows how many the others will find.
 pub fn is_enough(task: &mut Task) -> bool {
-    let shared = task.options.count > 0 && task.options.threads > 1;
-    !task.options.dump && !shared && task.port.rx_counter().is_some()
+    let shared = task.quota.is_limited() && task.threads > 1;
+    !task.dump && !shared && task.port.rx_counter().is_some()
 }
 
 /// Counts what arrives until the quota is full, silence follows, or a stop is asked for.
 pub fn count(mut task: Task) -> Outcome {
     let start_ns = clock::now_ns();
-    let mut arrivals = Arrivals::new(task.options.ends_in_silence, start_ns);
+    let mut arrivals = Arrivals::new(task.ends_in_silence, start_ns);
     let error = run(&mut task, &mut arrivals).and_then(|()| drain(&mut task, &mut arrivals)).err();
     let mut outcome = Outcome { start_ns, end_ns: clock::now_ns(), ..Outcome::default() };
     outcome.error = error.map(|error| error.to_string());
@@ -88,8 +87,6 @@ mod tests {
     use linerate_port::{Caps, Drops, Interest, Port, Readiness, RxCounter, Stats};
     use linerate_worker::Control;
 
-    use super::super::options::Options;
-    use super::super::parse::{Request, parse};
     use super::super::quota::Quota;
     use super::*;
 
@@ -141,25 +138,21 @@ mod tests {
         }
     }
 
-    fn options(line: &str) -> Options {
-        let words: Vec<String> = line.split_whitespace().map(str::to_string).collect();
-        match parse(&words) {
-            Ok(Request::Run(options)) => *options,
-            other => panic!("{line}: {other:?}"),
-        }
-    }
-
-    fn task(line: &str, script: Vec<Result<Counted, PortError>>) -> (Task, Asked) {
-        let (options, asked, control) = (Arc::new(options(line)), Asked::default(), Control::default());
+    /// A task for one of `threads` threads that takes `count` packets (0: without end).
+    fn task(count: u64, threads: usize, script: Vec<Result<Counted, PortError>>) -> (Task, Asked) {
+        let (asked, control) = (Asked::default(), Control::default());
         let script = script.into();
         let port = Scripted { caps: Caps::default(), script, asked: Arc::clone(&asked), control: control.clone() };
         let task = Task {
             thread: 0,
+            threads,
             count: 0,
-            quota: Arc::new(Quota::new(options.count)),
-            options,
+            quota: Arc::new(Quota::new(count)),
+            burst: 512,
+            rate_pps: 0.0,
+            ends_in_silence: false,
+            dump: false,
             port: Box::new(port),
-            file: None,
             pool: Pool::new(PoolConfig { frames: 64, frame_size: 2048 }).unwrap(),
             source_mac: linerate_wire::MacAddress::ZERO,
             control,
@@ -178,7 +171,7 @@ mod tests {
     #[test]
     fn the_first_packet_begins_the_time_and_what_waits_at_the_end_is_counted() {
         let script = vec![Ok(Counted::default()), Ok(some(1)), Ok(some(500)), Err(down()), Ok(some(9))];
-        let (task, asked) = task("-i packet:e -f rx", script);
+        let (task, asked) = task(0, 1, script);
         let outcome = count(task);
         assert_eq!((outcome.counts.packets, outcome.counts.bytes, outcome.counts.events), (510, 510 * 60, 3));
         let every = (u64::MAX, SLEEP_NS);
@@ -190,7 +183,7 @@ mod tests {
 
     #[test]
     fn no_more_are_counted_than_are_wanted() {
-        let (task, asked) = task("-i packet:e -f rx -n 100", vec![Ok(some(1)), Ok(some(60)), Ok(some(39))]);
+        let (task, asked) = task(100, 1, vec![Ok(some(1)), Ok(some(60)), Ok(some(39))]);
         assert_eq!(count(task).counts.packets, 100);
         assert_eq!(asked.lock().unwrap().iter().map(|(packets, _)| *packets).collect::<Vec<_>>(), [1, 99, 39]);
     }
@@ -198,27 +191,25 @@ mod tests {
     #[test]
     fn what_broke_the_port_is_told_beside_what_came_before() {
         let broken = PortError::PeerCorrupt { port: "netmap:x".into(), what: "nonsense".into() };
-        let outcome = count(task("-i packet:e -f rx", vec![Ok(some(1)), Err(broken)]).0);
+        let outcome = count(task(0, 1, vec![Ok(some(1)), Err(broken)]).0);
         assert!(outcome.counts.packets == 1 && outcome.error.unwrap().contains("nonsense"));
     }
 
     #[test]
     fn silence_at_the_end_of_a_call_is_none_of_the_time() {
         let quiet = Counted { idle_ns: 1_500_000_000, ..some(7) };
-        let outcome = count(task("-i packet:e -f rx -W", vec![Ok(some(1)), Ok(quiet)]).0);
+        let (task, _) = task(0, 1, vec![Ok(some(1)), Ok(quiet)]);
+        let outcome = count(Task { ends_in_silence: true, ..task });
         assert!(outcome.counts.packets == 8 && clock::now_ns() - outcome.end_ns >= 1_500_000_000);
     }
 
     #[test]
     fn packets_that_an_option_looks_into_are_received() {
-        for (line, enough) in [
-            ("-i packet:e -f rx", true),
-            ("-i packet:e -f rx -n 5", true),
-            ("-i packet:e -f rx -p 2", true),
-            ("-i packet:e -f rx -p 2 -n 5", false),
-            ("-i packet:e -f rx -X", false),
-        ] {
-            assert_eq!(is_enough(&mut task(line, Vec::new()).0), enough, "{line}");
+        for (count, threads, dump, enough) in
+            [(0, 1, false, true), (5, 1, false, true), (0, 2, false, true), (5, 2, false, false), (0, 1, true, false)]
+        {
+            let (task, _) = task(count, threads, Vec::new());
+            assert_eq!(is_enough(&mut Task { dump, ..task }), enough, "{count} {threads} {dump}");
         }
     }
 }

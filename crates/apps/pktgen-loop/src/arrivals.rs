@@ -1,9 +1,11 @@
 //! What arrived when: the counts of a receiver, the time that they took, and what follows if nothing arrives.
 
-use super::format::Counts;
-use super::log::diag;
+use super::counts::Counts;
 use super::worker::Outcome;
+use crate::diag;
 
+/// Time for which packets that wait in the port are still taken after a stop was asked for.
+pub const DRAIN_NS: u64 = 50_000_000;
 /// Silence after which `-W` ends the run.
 const SILENCE_NS: u64 = 1_000_000_000;
 /// Time between two lines that say that nothing has come yet.

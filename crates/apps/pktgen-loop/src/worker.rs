@@ -8,27 +8,33 @@ use linerate_sys::clock;
 use linerate_wire::MacAddress;
 use linerate_worker::{Config, Control, Eagerness, Role, Worker};
 
+use super::counts::Counts;
 use super::dump;
-use super::format::Counts;
-use super::options::Options;
+use super::quota::Quota;
 
 /// What a thread works with.
 pub struct Task {
-    /// The run's options.
-    pub options: Arc<Options>,
     /// Number of the thread, from 0.
     pub thread: usize,
+    /// Threads of the run.
+    pub threads: usize,
     /// Packets that this thread is to send; 0 = until stopped.
     pub count: u64,
     /// Packets that all receiving threads together are to take.
-    pub quota: Arc<super::quota::Quota>,
+    pub quota: Arc<Quota>,
+    /// Most packets of one port call; of a sender with a rate, so many as go out together.
+    pub burst: usize,
+    /// Packets per second that this thread is to send; 0 = as fast as the port takes them.
+    pub rate_pps: f64,
+    /// Whether silence ends a receiver's work (`-W`).
+    pub ends_in_silence: bool,
+    /// Whether packets are printed (`-X`).
+    pub dump: bool,
     /// The thread's own port.
     pub port: Box<dyn Port>,
-    /// Where `-P` reads its packets.
-    pub file: Option<Box<dyn Port>>,
     /// The pool that the ports were opened on.
     pub pool: Pool,
-    /// Source address of packets made here.
+    /// Source address of packets of this thread.
     pub source_mac: MacAddress,
     /// Stop request and live counts.
     pub control: Control,
@@ -63,7 +69,7 @@ impl Task {
     /// Prints the packets of a batch if `-X` asks for it.
     #[inline]
     pub fn show(&self, batch: &Batch) {
-        if self.options.dump {
+        if self.dump {
             dump::batch(self.thread, batch, batch.len());
         }
     }

@@ -1,8 +1,8 @@
 //! Which pings are under way, which replies came, and how long they took. No ports and no clock: times are arguments.
 
-use linerate_gen::Histogram;
+use std::fmt::Write;
 
-use super::format;
+use linerate_gen::Histogram;
 
 /// Pings of which the replies are awaited at a time; of older ones a reply counts as missing.
 const WINDOW: usize = 1 << 16;
@@ -101,7 +101,7 @@ impl RoundTrips {
     pub fn report(&mut self) -> Option<String> {
         let second = std::mem::take(&mut self.second);
         (second.count > 0)
-            .then(|| format::round_trips(second.count, second.least_ns, second.sum_ns / second.count, &second.by_power))
+            .then(|| second_line(second.count, second.least_ns, second.sum_ns / second.count, &second.by_power))
     }
 
     /// The last lines: least and mean, percentiles, and what did not come back.
@@ -130,6 +130,19 @@ impl RoundTrips {
     }
 }
 
+/// `ping`'s report of one second: count, least and mean round trip, then how many fell into each power of two.
+fn second_line(count: u64, min_ns: u64, mean_ns: u64, by_power: &[u64; 64]) -> String {
+    let mut text = format!("count {count} RTT: min {min_ns} av {mean_ns} ns");
+    let Some(low) = by_power.iter().position(|count| *count > 0) else { return text };
+    let high = by_power.iter().rposition(|count| *count > 0).unwrap_or(low);
+    // Writing to a string cannot fail.
+    let _ = write!(text, "\nk: {} .. {}\n\t", 1u64 << low, 1u64 << high);
+    for count in &by_power[low..=high] {
+        let _ = write!(text, " {count:>5}");
+    }
+    text
+}
+
 /// Seconds and nanoseconds of a time, as they stand in the packet.
 pub fn timestamp_of(time_ns: u64) -> (u32, u32) {
     ((time_ns / 1_000_000_000) as u32, (time_ns % 1_000_000_000) as u32)
@@ -138,6 +151,20 @@ pub fn timestamp_of(time_ns: u64) -> (u32, u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn round_trips_show_their_powers_of_two() {
+        let mut by_power = [0; 64];
+        by_power[10] = 3;
+        by_power[12] = 40;
+        assert_eq!(
+            second_line(43, 1100, 4200, &by_power),
+            "count 43 RTT: min 1100 av 4200 ns\nk: 1024 .. 4096\n\t     3     0    40"
+        );
+        assert_eq!(second_line(0, 0, 0, &[0; 64]), "count 0 RTT: min 0 av 0 ns");
+        by_power[63] = 1;
+        assert!(second_line(44, 1, 1, &by_power).contains("1024 .. 9223372036854775808"));
+    }
 
     #[test]
     fn means_are_over_replies_and_missing_ones_are_counted() {

@@ -27,6 +27,11 @@ impl Quota {
         before.min(wanted as u64) as usize
     }
 
+    /// True if there is a limit.
+    pub fn is_limited(&self) -> bool {
+        self.limited
+    }
+
     /// Packets that it has left; `u64::MAX` without a limit.
     pub fn left(&self) -> u64 {
         if self.limited { self.missing.load(Ordering::Relaxed) } else { u64::MAX }

@@ -6,8 +6,8 @@ use linerate_mem::Batch;
 use linerate_port::{Context, Datapath, PortIndex};
 use linerate_wire::{LayerKind, MacAddress, Parsed, ipv4, ipv6};
 
+use super::counts::Counts;
 use super::dump;
-use super::format::Counts;
 use super::worker::{Outcome, Task, publish, serve};
 
 /// Slots of one turn.
@@ -17,10 +17,10 @@ const DRAIN_NS: u64 = 50_000_000;
 
 /// Replies until enough packets were sent back, or a stop is asked for.
 pub fn pong(task: Task) -> Outcome {
-    let Task { options, thread, count, port, pool, source_mac, control, .. } = task;
+    let Task { dump: shown, thread, count, port, pool, source_mac, control, .. } = task;
     let pong = Pong {
         show: &|batch| {
-            if options.dump {
+            if shown {
                 dump::batch(thread, batch, batch.len());
             }
         },

@@ -19,10 +19,10 @@ pub struct FragmentPort {
 
 impl FragmentPort {
     /// Sends each packet in `fragments` slots of at most `len_max` bytes, in more of them if the packet is longer.
-    pub fn new(inner: Box<dyn Port>, pool: &Pool, fragments: usize, len_max: Option<usize>) -> FragmentPort {
+    pub fn boxed(inner: Box<dyn Port>, pool: &Pool, fragments: usize, len_max: Option<usize>) -> Box<dyn Port> {
         let len_max = len_max.unwrap_or(usize::MAX).min(pool.packet_len_max());
         let pieces = Batch::new(pool, PACKETS * FRAGMENTS_MAX);
-        FragmentPort { inner, pool: pool.clone(), fragments, len_max, pieces }
+        Box::new(FragmentPort { inner, pool: pool.clone(), fragments, len_max, pieces })
     }
 
     /// Appends the packet in slot `slot` of `batch` to the pieces; false when there are too few frames.

@@ -7,7 +7,7 @@ use linerate_port::{Interest, Port, PortError, Readiness};
 use linerate_sys::clock;
 use linerate_worker::{Backoff, complete, pause};
 
-use super::format::Counts;
+use super::counts::Counts;
 use super::worker::{Outcome, Task};
 
 /// How long the port may take to complete what it accepted.
@@ -22,9 +22,9 @@ pub enum Source {
 }
 
 /// Sends until enough packets were sent, the source is at its end, or a stop is asked for.
-pub fn replay(mut task: Task, source: Source, rate_pps: f64) -> Outcome {
+pub fn replay(mut task: Task, source: Source) -> Outcome {
     let start_ns = clock::now_ns();
-    let burst = super::pace::burst(task.options.burst, rate_pps);
+    let Task { burst, rate_pps, .. } = task;
     let schedule = Schedule {
         rate_pps: (rate_pps > 0.0).then_some(rate_pps),
         arrival: Arrival::Burst { packets: burst as u32 },

@@ -6,24 +6,34 @@ use linerate_mem::Batch;
 use linerate_port::{Context, Datapath, PortIndex};
 use linerate_sys::clock;
 
-use super::arrivals::Arrivals;
+use super::arrivals::{Arrivals, DRAIN_NS};
+use super::count;
+use super::counts::Counts;
 use super::dump;
-use super::format::Counts;
-use super::options::Options;
 use super::quota::Quota;
+use super::sequence::Numbers;
 use super::worker::{Outcome, Task, publish, serve};
 
-/// Time for which packets that wait in the port are still taken after a stop was asked for.
-pub(super) const DRAIN_NS: u64 = 50_000_000;
+/// `-f rx`. A port that counts packets by itself hands none out where that is enough.
+pub fn receive(mut task: Task) -> Outcome {
+    if count::is_enough(&mut task) { count::count(task) } else { take(task, &mut |_| {}) }
+}
 
-/// Receives; `on_batch` sees every batch before its frames go back.
-pub fn receive(task: Task, on_batch: &mut dyn FnMut(&Batch)) -> Outcome {
-    let Task { options, thread, quota, port, pool, control, .. } = task;
+/// `-f rxseq`: follows the numbers of all packets.
+pub fn receive_numbers(task: Task) -> Outcome {
+    let mut numbers = Numbers::default();
+    let mut outcome = take(task, &mut |batch| numbers.record(batch));
+    outcome.results.push(numbers.totals());
+    outcome
+}
+
+/// Takes packets; `on_batch` sees every batch before its frames go back.
+fn take(task: Task, on_batch: &mut dyn FnMut(&Batch)) -> Outcome {
+    let Task { thread, quota, burst, ends_in_silence, dump, port, pool, control, .. } = task;
     // One sync brings all packets of a ring. A batch with room left tells that no packet is left, so that the next sync is a sleep.
-    let burst = if port.caps().sleep_syncs { 2 * options.burst } else { options.burst };
-    let arrivals = Arrivals::new(options.ends_in_silence, clock::now_ns());
-    let receiving =
-        Receiving { options, thread, quota, publish: &|counts| publish(&control, counts), on_batch, arrivals };
+    let burst = if port.caps().sleep_syncs { 2 * burst } else { burst };
+    let arrivals = Arrivals::new(ends_in_silence, clock::now_ns());
+    let receiving = Receiving { dump, thread, quota, publish: &|counts| publish(&control, counts), on_batch, arrivals };
     match serve(receiving, port, &pool, &control, burst, DRAIN_NS) {
         Ok((receiving, outcome)) => receiving.arrivals.into_outcome(outcome),
         Err(error) => Outcome { error: Some(error), ..Outcome::default() },
@@ -37,7 +47,7 @@ fn slots_of(batch: &Batch, packets: usize) -> usize {
 }
 
 struct Receiving<'a> {
-    options: Arc<Options>,
+    dump: bool,
     thread: usize,
     quota: Arc<Quota>,
     publish: &'a dyn Fn(&Counts),
@@ -59,7 +69,7 @@ impl Datapath for Receiving<'_> {
             let counts = Counts { packets: totals.packets, bytes: totals.bytes, events: 1 };
             self.arrivals.add(&counts, context.now_ns);
             (self.publish)(&self.arrivals.counts);
-            if self.options.dump {
+            if self.dump {
                 dump::batch(self.thread, batch, batch.len());
             }
             (self.on_batch)(batch);

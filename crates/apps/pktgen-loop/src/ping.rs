@@ -10,14 +10,15 @@ use linerate_gen::{Arrival, CatchUp, Pacer, Schedule};
 use linerate_mem::Batch;
 use linerate_port::{Interest, PortError};
 use linerate_sys::clock;
-use linerate_wire::{BuildError, Built, LayerKind, MacAddress, Parsed};
+use linerate_wire::{Built, LayerKind, MacAddress, Parsed};
 
-use super::checks::{PING_LEN, payload_offset};
-use super::format::Counts;
-use super::log::diag;
-use super::packet;
+use super::counts::Counts;
 use super::round_trip::{RoundTrips, timestamp_of};
 use super::worker::{Outcome, Task};
+use crate::diag;
+
+/// What `ping` writes behind the headers of a packet, in bytes: number, seconds, nanoseconds.
+pub const PING_LEN: usize = 12;
 
 /// How long the reply to a ping is awaited.
 const REPLY_NS: u64 = 1_000_000_000;
@@ -28,21 +29,17 @@ const NAP_NS: u64 = 20_000_000;
 /// Packets taken from the port at once.
 const REPLIES: usize = 256;
 
-/// Pings until enough were sent, or a stop is asked for.
-///
-/// # Errors
-/// When no such packet can be made; the port is untouched then.
-pub fn ping(mut task: Task) -> Result<Outcome, BuildError> {
+/// Pings with this packet, whose UDP payload begins at byte `payload`, until enough were sent, or a stop is asked for.
+pub fn ping(mut task: Task, template: Built, payload: usize) -> Outcome {
     let start_ns = clock::now_ns();
-    let template = packet::stack(&task.options, task.source_mac).build(task.options.len)?;
-    let mut pinging = Pinging::new(&task, template, start_ns);
+    let mut pinging = Pinging::new(&task, template, payload, start_ns);
     let error = pinging.run(&mut task).err().map(|error| error.to_string());
     for line in pinging.trips.totals() {
         diag!("ping_body", "{line}");
     }
     let end_ns = clock::now_ns();
     let drops = task.port.stats().map(|stats| [stats.tx_drops, stats.rx_drops].concat()).unwrap_or_default();
-    Ok(Outcome { counts: pinging.counts, start_ns, end_ns, drops, error, ..Outcome::default() })
+    Outcome { counts: pinging.counts, start_ns, end_ns, drops, error, ..Outcome::default() }
 }
 
 struct Pinging {
@@ -64,11 +61,10 @@ struct Pinging {
 }
 
 impl Pinging {
-    fn new(task: &Task, template: Built, start_ns: u64) -> Pinging {
-        let options = &task.options;
-        let burst = super::pace::burst(options.burst, options.rate_pps as f64);
+    fn new(task: &Task, template: Built, payload: usize, start_ns: u64) -> Pinging {
+        let (burst, paced) = (task.burst, task.rate_pps > 0.0);
         let schedule = Schedule {
-            rate_pps: (options.rate_pps > 0).then_some(options.rate_pps as f64),
+            rate_pps: paced.then_some(task.rate_pps),
             arrival: Arrival::Burst { packets: burst as u32 },
             packets: (task.count > 0).then_some(task.count),
             duration_ns: None,
@@ -76,11 +72,11 @@ impl Pinging {
         };
         Pinging {
             template,
-            payload: payload_offset(options.family),
+            payload,
             trips: RoundTrips::default(),
             counts: Counts::default(),
             pacer: Pacer::new(schedule, start_ns),
-            paced: options.rate_pps > 0,
+            paced,
             burst,
             times_ns: Vec::with_capacity(burst),
             burst_sent_ns: start_ns,

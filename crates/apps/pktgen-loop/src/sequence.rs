@@ -5,8 +5,10 @@ use linerate_mem::Batch;
 use linerate_sys::clock;
 use linerate_wire::{LayerKind, Parsed};
 
-use super::checks::SEQUENCE_LEN;
-use super::log::diag;
+use crate::diag;
+
+/// What `txseq` writes behind the headers of a packet: its number, in bytes.
+pub const SEQUENCE_LEN: usize = 4;
 
 /// Most lines about gaps in a second.
 const LINES_PER_SECOND: u32 = 2;
