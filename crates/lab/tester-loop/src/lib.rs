@@ -3,23 +3,16 @@
 //!
 //! ```text
 //! lanes.rs     the sending loop of a trial          timeline.rs when its packets arrived          device.rs   the loop of a device inside this process
-//! tcp/         a TCP stack at each end of a path: connections, echoes, datagrams; other stacks beside it
+//! tcp/         a TCP stack at each end of a path: echoes, datagrams; other stacks beside it
 //! cache_line.rs, core_clock.rs, fixed_loop.rs       loops that measure the machine
-//! cores.rs, phases.rs, delays.rs, ports.rs          what both of them have in common
+//! ports.rs     what is asked of ports beside a trial
 //! ```
 
 pub mod cache_line;
 pub mod core_clock;
-mod cores;
-mod delays;
 pub mod device;
 pub mod fixed_loop;
 pub mod lanes;
-mod phases;
 pub mod ports;
 pub mod tcp;
 pub mod timeline;
-
-pub use cores::Cores;
-pub use delays::Delays;
-pub use phases::{Learning, Phases, pause_ns};

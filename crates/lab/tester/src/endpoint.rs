@@ -12,10 +12,10 @@ use super::TesterError;
 use super::ends::{Attachment, open_port};
 use super::outcome::TrialError;
 use super::sink::Sink;
+use crate::Delays;
 use linerate_ledger::turns::Arrived;
 use linerate_testbed::dut::{Capture, Captured};
 use linerate_testbed::threads::{Priority, pin_and_prioritize};
-use linerate_tester_loop::Delays;
 use linerate_tester_loop::ports::drops_since;
 use linerate_tester_loop::timeline::{Recorder, Timeline};
 

@@ -7,6 +7,8 @@
 //! ```
 //! [`Tester::trial`] takes a [`TrialSpec`]: sizes, flows, a [`Load`] for each direction, cores, [`Phases`]. It gives an [`Outcome`].
 
+mod cores;
+mod delays;
 mod endpoint;
 mod ends;
 mod gateway;
@@ -15,11 +17,13 @@ mod load_run;
 mod memory;
 mod noise;
 mod outcome;
+mod phases;
 mod ports;
 mod probes;
 mod rest;
 mod sight;
 mod sink;
+pub mod tcp;
 mod traffic;
 mod trial;
 mod work;
@@ -45,11 +49,14 @@ use linerate_tester_loop::fixed_loop::Calm;
 use ends::{Attachment, End};
 use gateway::Gateway;
 
+pub use cores::Cores;
+pub use delays::Delays;
 pub use endpoint::{Arrivals, Endpoint};
 pub use linerate_experiment::{NextHop, PortEnd};
-pub use linerate_tester_loop::{Cores, Delays, Learning, Phases, cache_line, core_clock, tcp, timeline};
+pub use linerate_tester_loop::{cache_line, core_clock, timeline};
 pub use load::Load;
 pub use outcome::{Interruption, Outcome, Readings, Recovery, Retry, TrialError, WayOutcome};
+pub use phases::{Learning, Phases};
 pub use ports::PortsSpec;
 pub use probes::{ProbeError, Probed, Prober};
 pub use traffic::{Direction, FCS_LEN, fixed_size, mean_size, plan};

@@ -6,10 +6,10 @@ use linerate_report::{Counted, Machine};
 
 use super::endpoint::Arrivals;
 use super::traffic::Direction;
+use crate::Delays;
 use linerate_ledger::counters::{CountersError, Difference};
 use linerate_ledger::ledger::Ledger;
 use linerate_testbed::cpu::CpuTimes;
-use linerate_tester_loop::Delays;
 
 /// What a trial found.
 #[derive(Debug)]

@@ -2,9 +2,9 @@
 
 use linerate_sys::clock;
 
+use crate::Phases;
 use linerate_ledger::counters::{CounterSources, CountersError, Reading, Snapshot};
 use linerate_testbed::switches::{SwitchCounters, SwitchSource};
-use linerate_tester_loop::Phases;
 
 /// What counts on the path, beside its ends.
 pub(super) struct Counters<'a> {

@@ -5,10 +5,10 @@ use linerate_report::AccountError;
 use super::Tester;
 use super::endpoint::Endpoint;
 use super::outcome::Outcome;
+use crate::Cores;
 use linerate_ledger::stalls::{self, Machine, Seen, Watched};
 use linerate_ledger::turns::{Marks, TurnLog};
 use linerate_testbed::environment;
-use linerate_tester_loop::Cores;
 
 /// What was seen while the load ran.
 #[derive(Debug, Default)]

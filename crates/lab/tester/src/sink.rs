@@ -8,8 +8,8 @@ use linerate_bpf::programs::count_rx::{CountRx, CountRxSpec, OtherCounts};
 use linerate_bpf::{AttachMode, BpfError, XdpLink};
 
 use super::endpoint::Arrivals;
+use crate::Delays;
 use linerate_ledger::turns::Arrived;
-use linerate_tester_loop::Delays;
 use linerate_tester_loop::timeline::{LossSeen, Timeline};
 
 /// The programs, and their hold on the interface: gone when dropped, or with the process.

@@ -16,6 +16,8 @@ use super::load_run::LoadRun;
 use super::noise;
 use super::outcome::{Interruption, Outcome, Retry, TrialError, WayOutcome};
 use super::traffic::{self, Direction};
+use crate::phases::pause_ns;
+use crate::{Cores, Learning, Phases};
 use linerate_ledger::attribution::PortRows;
 use linerate_ledger::counters::Difference;
 use linerate_ledger::drops::hints;
@@ -23,7 +25,6 @@ use linerate_ledger::ledger::remarks::{is_unsure, link_flaps, remarks};
 use linerate_ledger::ledger::{self, Ends, Ledger};
 use linerate_testbed::switches::SwitchCounters;
 use linerate_tester_loop::ports::drops_since;
-use linerate_tester_loop::{Cores, Learning, Phases, pause_ns};
 use linerate_worker::SendEnd;
 
 /// A trial to be made.

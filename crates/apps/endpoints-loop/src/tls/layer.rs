@@ -265,8 +265,10 @@ impl<N: Network> Network for Secured<'_, N> {
 mod tests {
     use std::collections::BTreeMap;
 
+    use rustls::crypto::ring::default_provider;
+    use rustls::pki_types::PrivatePkcs8KeyDer;
+
     use super::*;
-    use crate::tls::self_signed;
 
     const S: u64 = 1_000_000_000;
 
@@ -333,8 +335,12 @@ mod tests {
 
     #[test]
     fn handshakes_that_never_end_are_given_up() {
-        let config = self_signed(["198.18.5.1".parse().unwrap()].into_iter()).unwrap();
-        let (mut layer, mut stack) = (Layer::new(Some(config), None), Stack::default());
+        let made = rcgen::generate_simple_self_signed(["198.18.5.1".to_owned()]).unwrap();
+        let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()).into();
+        let config = ServerConfig::builder_with_provider(Arc::new(default_provider()));
+        let config = config.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
+        let config = config.with_single_cert(vec![made.cert.der().clone()], key).unwrap();
+        let (mut layer, mut stack) = (Layer::new(Some(Arc::new(config)), None), Stack::default());
         layer.listeners.push(7);
         for index in 0..3 {
             stack.now_ns = u64::from(index) * S;

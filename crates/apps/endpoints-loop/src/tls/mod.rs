@@ -1,7 +1,7 @@
 //! TLS under a program: [`Tls`] is a program that runs another one over TLS 1.2 and 1.3 (rustls), by the same calls.
 //!
 //! ```text
-//! config.rs    keys, certificates, who is trusted          session.rs   one connection
+//! session.rs   one connection
 //! layer.rs     the network as the program under TLS sees it: what it sends is encrypted
 //! mod.rs       what arrives is decrypted and handed over
 //! ```
@@ -9,11 +9,8 @@
 //! record is decrypted and kept, and the others stay in the stack. The end of the peer's direction is told by `close_notify` or by FIN, whichever comes
 //! first; HTTP tells by its own framing whether an answer is whole.
 
-mod config;
 mod layer;
 mod session;
-
-pub use config::{TlsError, Trust, client_config, self_signed, server_config};
 
 use std::io::BufRead;
 use std::net::{IpAddr, SocketAddr};

@@ -1,20 +1,12 @@
-//! TCP between the tester's two ends: a stack at each, with the device under test in between.
+//! What packets pass of TCP between the tester's two ends: a stack at each, with the device under test in between.
 //!
-//! ```text
-//!   client: Stack, Worker, port --> path (counters.rs reads it) --> port, Worker, Stack: server
-//! ```
-//! `ends.rs` opens the ports and gives the stacks addresses, `pair.rs` makes both work on one core or two, `sessions.rs` is a trial of
-//! connections and requests with its accounts, `echo.rs` one of echoes over connections that stand.
+//! `pair.rs` makes both ends work on one core or two; `echo.rs` and `udp_loop.rs` are programs over their stacks, beside those of
+//! `linerate-programs`; `peers/` has other stacks. Ports, tests and their accounts are in `linerate-tester`.
 
 pub mod echo;
-mod ends;
 mod error;
-mod pair;
+pub mod pair;
 pub mod peers;
-mod sessions;
 pub mod udp_loop;
 
-pub use ends::Ends;
 pub use error::PairError;
-pub use pair::Pair;
-pub use sessions::{SessionLoad, SessionOutcome, SessionSpec, run as run_sessions};

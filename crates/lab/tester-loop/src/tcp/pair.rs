@@ -1,37 +1,19 @@
-//! A client's stack and a server's, each over its port: rounds of both on one core in turn, or of each on a core of its own.
+//! A client's end and a server's, each over its port: rounds of both on one core in turn, or of each on a core of its own.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use linerate_ip::IpConfig;
-use linerate_port::{Drops, PortIndex, Stats};
+use linerate_mem::Pool;
+use linerate_programs::load::Client;
+use linerate_programs::serve::Echo;
+use linerate_programs::{OverStack, Program};
 use linerate_sys::perf::{Counter, Event, Scope};
 use linerate_sys::{affinity, clock, signal};
-use linerate_tcp::{App, Counters, Stack, StackConfig};
-use linerate_worker::{Config, Role, Worker};
+use linerate_tcp::{App, Stack, StackConfig};
+use linerate_worker::{Config, Worker};
 
-use super::{Ends, PairError};
-
-/// What both stacks of a pair have in common.
-#[derive(Clone, Copy, Debug)]
-pub struct Shape {
-    /// Most connections.
-    pub connections_max: usize,
-    /// Connections whose memory is taken when the stacks are made.
-    pub preallocated_connections: usize,
-    /// Packets of a stack that wait for its port.
-    pub output_packets: usize,
-    /// Requests on the way at most, if that is known.
-    pub window: Option<usize>,
-}
-
-impl Shape {
-    /// Packets that an end with a core of its own works on before it sends: so few that the other end has some to work on meanwhile. All requests
-    /// in one batch would go back and forth, and one of the cores wait at any time.
-    fn batch_apart(&self) -> usize {
-        let all = Config::default().batch;
-        self.window.map_or(all, |window| (window / PARTS).clamp(1, all))
-    }
-}
+use super::PairError;
+use super::echo::{EchoClient, EchoServer};
+use super::udp_loop::Returns;
 
 /// What a drive cost.
 #[derive(Clone, Copy, Debug, Default)]
@@ -45,173 +27,131 @@ pub struct Cost {
 }
 
 /// An end that works in rounds.
-pub(super) trait Rounds: Send {
+pub trait Rounds: Send {
     /// Does what can be done now, and says whether there was anything.
     fn round(&mut self, now_ns: u64) -> bool;
 }
 
-impl<A: App + Send> Rounds for Worker<Stack<A>> {
+impl<A: App + Send> Rounds for End<A> {
     #[inline]
     fn round(&mut self, now_ns: u64) -> bool {
         (**self).round(now_ns).moved()
     }
 }
 
-/// The two stacks.
-pub struct Pair<C: App, S: App> {
-    /// The client's.
-    pub client: Worker<Stack<C>>,
-    /// The server's.
-    pub server: Worker<Stack<S>>,
-    /// Core of each; `None` leaves it to the scheduler.
-    cores: [Option<usize>; 2],
+/// A stack with a program over it, and the ports that it is served for.
+pub type End<A> = Worker<Stack<A>>;
+
+/// Says whether a drive is over. It is asked on the client's thread, with the time.
+pub type IsOver<'a, C> = dyn FnMut(&mut C, u64) -> bool + Send + 'a;
+
+/// A client's program, and the server's. What is compiled for each program, which is the stack and the rounds of its end, is compiled in this
+/// crate, to run fast; what else is done with a pair is compiled where it is asked for.
+pub trait PairApp: App + Send + Sized {
+    /// The program at the other end.
+    type Server: App + Send;
+
+    /// The client's end, without ports.
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    fn client(self, config: EndConfig, pool: &Pool) -> Result<End<Self>, PairError>;
+
+    /// The server's end, without ports.
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    fn server(server: Self::Server, config: EndConfig, pool: &Pool) -> Result<End<Self::Server>, PairError>;
+
+    /// Rounds of both ends, each on its core, until `is_over` says so. Returns what they cost.
+    ///
+    /// # Errors
+    /// A signal asked to stop.
+    fn drive(
+        client: &mut End<Self>,
+        server: &mut End<Self::Server>,
+        cores: [Option<usize>; 2],
+        is_over: &mut IsOver<'_, End<Self>>,
+    ) -> Result<Cost, PairError>;
 }
 
-/// Packets that left and reached an end.
-#[derive(Clone, Debug, Default)]
-pub struct EndStats(pub [Stats; 2]);
-
-impl EndStats {
-    /// Packets that both ends sent.
-    pub fn sent(&self) -> u64 {
-        self.0.iter().map(|stats| stats.tx_packets).sum()
-    }
+/// How an end is made.
+pub struct EndConfig {
+    /// Of its stack.
+    pub stack: StackConfig,
+    /// Packets that it works on together.
+    pub batch: usize,
 }
 
-/// Parts of the requests on the way that ends with a core each work on one after the other.
-const PARTS: usize = 2;
+macro_rules! pairs {
+    ($($client:ty => $server:ty,)*) => {$(
+        impl PairApp for $client {
+            type Server = $server;
+
+            fn client(self, config: EndConfig, pool: &Pool) -> Result<End<$client>, PairError> {
+                end(self, config, pool)
+            }
+
+            fn server(server: $server, config: EndConfig, pool: &Pool) -> Result<End<$server>, PairError> {
+                end(server, config, pool)
+            }
+
+            fn drive(
+                client: &mut End<$client>,
+                server: &mut End<$server>,
+                cores: [Option<usize>; 2],
+                is_over: &mut IsOver<'_, End<$client>>,
+            ) -> Result<Cost, PairError> {
+                drive(client, server, cores, is_over)
+            }
+        }
+    )*};
+}
+
+pairs! {
+    OverStack<Client> => OverStack<Echo>,
+    EchoClient => EchoServer,
+    Returns => Returns,
+}
+
+/// Starts the load generator.
+///
+/// # Errors
+/// What it cannot begin with.
+pub fn start_client(end: &mut End<OverStack<Client>>, now_ns: u64) -> Result<(), String> {
+    end.datapath.with(now_ns, |app, io| app.program.start(io))
+}
+
+/// Starts the server of its requests.
+///
+/// # Errors
+/// What it cannot begin with.
+pub fn start_server(end: &mut End<OverStack<Echo>>, now_ns: u64) -> Result<(), String> {
+    end.datapath.with(now_ns, |app, io| app.program.start(io))
+}
+
+fn end<A: App>(app: A, config: EndConfig, pool: &Pool) -> Result<End<A>, PairError> {
+    let stack = Stack::new(config.stack, pool, app)?;
+    let (end, _) = Worker::new(stack, pool, Config { batch: config.batch, ..Config::default() }, Box::new(|_| {}))?;
+    Ok(end)
+}
+
 /// Rounds without work, of an end with a core of its own, before it lets others have the core: some microseconds.
 const SPIN_ROUNDS: u32 = 200;
 /// Such rounds between two readings of the clock: less than a microsecond.
 const CLOCK_EVERY: u32 = 8;
 /// Rounds between two looks at whether a drive is over.
 const LOOK_EVERY: u64 = 16;
-/// A TIME-WAIT of the tester's own: it begins more connections than there are ports for a minute.
-const TIME_WAIT_MS: u32 = 10;
-
-fn worker<A: App>(
-    (ends, end): (&mut Ends, usize),
-    ip: IpConfig,
-    (shape, batch): (Shape, usize),
-    app: A,
-) -> Result<Worker<Stack<A>>, PairError> {
-    let secret = ip.secret;
-    let mut config = StackConfig {
-        ip,
-        connections_max: shape.connections_max,
-        preallocated_connections: shape.preallocated_connections,
-        time_wait_ms: TIME_WAIT_MS,
-        secret,
-        output_packets: shape.output_packets,
-        partial_checksums: ends.offloads,
-        ..StackConfig::default()
-    };
-    config.send.budget_bytes = shape.connections_max * 64 + (64 << 20);
-    let stack = Stack::new(config, &ends.pool, app)?;
-    let (mut worker, _) = Worker::new(stack, &ends.pool, Config { batch, ..Config::default() }, Box::new(|_| {}))?;
-    for port in std::mem::take(&mut ends.ports[end]) {
-        worker.attach(port, &ends.pool, Role::default());
-    }
-    Ok(worker)
-}
-
-impl<C: App + Send, S: App + Send> Pair<C, S> {
-    /// Makes both stacks over the ports of `ends`, which [`Pair::into_ends`] gives back.
-    ///
-    /// # Errors
-    /// There is no memory for them.
-    pub fn new(
-        ends: &mut Ends,
-        (client_ip, client): (IpConfig, C),
-        (server_ip, server): (IpConfig, S),
-        shape: Shape,
-        cores: [Option<usize>; 2],
-    ) -> Result<Pair<C, S>, PairError> {
-        let batch = if are_apart(cores) { shape.batch_apart() } else { Config::default().batch };
-        let client = worker((ends, 0), client_ip, (shape, batch), client)?;
-        let server = worker((ends, 1), server_ip, (shape, batch), server)?;
-        Ok(Pair { client, server, cores })
-    }
-
-    /// Ends both stacks and gives the ports back.
-    pub fn into_ends(self, ends: &mut Ends) {
-        ends.ports = [self.client.into_ports().collect(), self.server.into_ports().collect()];
-    }
-
-    /// Rounds of both stacks until `is_over` says so, which is asked on the client's thread with the time. Returns what they cost.
-    ///
-    /// # Errors
-    /// A signal asked to stop.
-    pub fn drive(
-        &mut self,
-        mut is_over: impl FnMut(&mut Worker<Stack<C>>, u64) -> bool + Send,
-    ) -> Result<Cost, PairError> {
-        drive(&mut self.client, &mut self.server, self.cores, &mut is_over)
-    }
-
-    /// Drives both until no packet has reached or left the client for a while.
-    ///
-    /// # Errors
-    /// As [`Pair::drive`].
-    pub fn settle(&mut self, quiet_ns: u64, at_most_ns: u64) -> Result<(), PairError> {
-        let start_ns = clock::now_ns();
-        let mut last = (0, start_ns);
-        self.drive(|client, now_ns| {
-            let counters = client.datapath.with(now_ns, |_, io| io.counters());
-            let packets = counters.in_segs + counters.out_segs + counters.retrans_segs;
-            if packets != last.0 {
-                last = (packets, now_ns);
-            }
-            now_ns.saturating_sub(last.1) >= quiet_ns || now_ns.saturating_sub(start_ns) >= at_most_ns
-        })
-        .map(drop)
-    }
-
-    /// Drives both for a while: what is on its way without a timer arrives.
-    ///
-    /// # Errors
-    /// As [`Pair::drive`].
-    pub fn settle_for(&mut self, time_ns: u64) -> Result<(), PairError> {
-        let start_ns = clock::now_ns();
-        self.drive(|_, now_ns| now_ns.saturating_sub(start_ns) >= time_ns).map(drop)
-    }
-
-    /// Counters of both stacks.
-    pub fn counters(&mut self) -> [Counters; 2] {
-        let now_ns = clock::now_ns();
-        [
-            self.client.datapath.with(now_ns, |_, io| io.counters()),
-            self.server.datapath.with(now_ns, |_, io| io.counters()),
-        ]
-    }
-
-    /// Packets that the ports of both ends lost so far, by place and cause.
-    ///
-    /// # Errors
-    /// A port cannot say.
-    pub fn drops(&mut self) -> Result<Vec<Drops>, PairError> {
-        Ok(self.stats()?.0.into_iter().flat_map(|stats| [stats.rx_drops, stats.tx_drops]).flatten().collect())
-    }
-
-    /// Totals of the ports of both ends.
-    ///
-    /// # Errors
-    /// A port cannot say.
-    pub fn stats(&mut self) -> Result<EndStats, PairError> {
-        Ok(EndStats([stats(&mut self.client)?, stats(&mut self.server)?]))
-    }
-}
-
 /// Rounds of both ends until `is_over` says so, which is asked on the client's thread with the time: in turn on one core, or each on a core
 /// of its own. Returns what they cost.
 ///
 /// # Errors
 /// A signal asked to stop.
-pub(super) fn drive<C: Rounds, S: Rounds>(
+pub(super) fn drive<C: Rounds + ?Sized, S: Rounds + ?Sized>(
     client: &mut C,
     server: &mut S,
     cores: [Option<usize>; 2],
-    is_over: &mut (dyn FnMut(&mut C, u64) -> bool + Send),
+    is_over: &mut IsOver<'_, C>,
 ) -> Result<Cost, PairError> {
     let apart = are_apart(cores);
     let ended = AtomicBool::new(false);
@@ -269,17 +209,8 @@ fn on_threads(
 }
 
 /// True if each end has a core of its own.
-fn are_apart([client, server]: [Option<usize>; 2]) -> bool {
+pub fn are_apart([client, server]: [Option<usize>; 2]) -> bool {
     client.is_some() && server.is_some() && client != server
-}
-
-fn stats<A: App>(worker: &mut Worker<Stack<A>>) -> Result<Stats, PairError> {
-    let mut sum = Stats::default();
-    for index in 0.. {
-        let Some(port) = worker.port(PortIndex(index)) else { break };
-        sum.add(port.stats()?);
-    }
-    Ok(sum)
 }
 
 /// The time, and what follows a round in which there was nothing to do.

@@ -27,9 +27,9 @@ use linerate_sys::timestamping::{self, Needs, TimestampedBy, TimestampingSocket,
 use super::endpoint::Endpoint;
 use super::traffic::{Direction, turned};
 use super::{Tester, TrialError, TrialSpec};
+use crate::Delays;
 use evaluate::evaluate;
 use exchange::{Clock, Exchange, Exchanged};
-use linerate_tester_loop::Delays;
 use message::{Addresses, Message};
 
 /// After it was told to timestamp, a card may take its link down for a moment.

@@ -57,7 +57,7 @@ impl Tester {
             counting.into_iter().for_each(|counting| drop(counting.finish()));
             Ok::<_, TrialError>(exchanged)
         })?;
-        linerate_tester_loop::pause_ns(spec.phases.drain_ns);
+        crate::phases::pause_ns(spec.phases.drain_ns);
         if signal::stop_requested() { Err(TrialError::Stopped) } else { Ok(exchanged) }
     }
 }

@@ -1,7 +1,6 @@
 //! smoltcp over the ports of the cell: an interface at each end, and a socket with two small buffers for each connection. Each of its rounds
 //! looks at every socket, so it is made for few connections.
 
-use linerate_experiment::EchoStack;
 use linerate_mem::{Batch, Pool};
 use linerate_port::Port;
 use linerate_sys::clock;
@@ -11,10 +10,9 @@ use smoltcp::socket::tcp::{Socket, SocketBuffer, State};
 use smoltcp::time::Instant;
 use smoltcp::wire::{EthernetAddress, HardwareAddress, IpAddress, IpCidr};
 
-use super::measure::{Client, End, Segments, Turns, measure};
-use crate::tcp::echo::{EchoOutcome, EchoSpec};
+use super::{Client, End, Segments, Turns};
+use crate::tcp::PairError;
 use crate::tcp::pair::Rounds;
-use crate::tcp::{Ends, PairError};
 
 const SERVER: IpAddress = IpAddress::v4(198, 18, 0, 1);
 const CLIENT: IpAddress = IpAddress::v4(198, 18, 0, 2);
@@ -24,42 +22,32 @@ const PREFIX_LEN: u8 = 24;
 const PORT: u16 = 7;
 /// The first port of the client; each connection has one.
 const PORT_FIRST: u16 = 1024;
-const CONNECTIONS_MAX: usize = 60_000;
 /// Bytes of each of a socket's two buffers.
-const BUFFER_BYTES: usize = 512;
+pub const BUFFER_BYTES: usize = 512;
 /// Packets that wait for the port, and that are taken from it at a time.
 const PACKETS: usize = 256;
 /// Ethernet, IPv4 and TCP headers without options are at least so long.
 const HEADERS: usize = 14 + 20 + 20;
 
-/// Makes the test over the ports of `ends`.
+/// Does `work` with the two ends, of so many connections, over these ports. With `trusted`, checksums are left out.
 ///
 /// # Errors
-/// There are more connections than ports, a port broke, or nothing comes back.
-pub fn run(ends: &mut Ends, spec: &EchoSpec<'_>) -> Result<EchoOutcome, PairError> {
-    if spec.connections > CONNECTIONS_MAX {
-        let why = format!("smoltcp looks at every connection for each packet: at most {CONNECTIONS_MAX} are tried");
-        return Err(PairError::Program(why));
-    }
-    let trusted = ends.offloads;
-    let Ends { pool, ports: [client_ports, server_ports], .. } = ends;
-    let buffers = || vec![0; 2 * BUFFER_BYTES * spec.connections];
+/// A server cannot listen.
+pub fn with_ends(
+    pool: &Pool,
+    [client_ports, server_ports]: &mut [Vec<Box<dyn Port>>; 2],
+    (connections, trusted): (usize, bool),
+    work: &mut dyn FnMut(&mut dyn Client, &mut dyn End),
+) -> Result<(), PairError> {
+    let buffers = || vec![0; 2 * BUFFER_BYTES * connections];
     let (mut client_buffers, mut server_buffers) = (buffers(), buffers());
-    let mut places: Vec<SocketStorage<'_>> = (0..2 * spec.connections).map(|_| SocketStorage::EMPTY).collect();
-    let (client_places, server_places) = places.split_at_mut(spec.connections);
-    let mut client = Side::new((CLIENT, MACS[0]), client_ports, pool, (client_places, &mut client_buffers), trusted);
+    let mut places: Vec<SocketStorage<'_>> = (0..2 * connections).map(|_| SocketStorage::EMPTY).collect();
+    let (client_places, server_places) = places.split_at_mut(connections);
+    let client = Side::new((CLIENT, MACS[0]), client_ports, pool, (client_places, &mut client_buffers), trusted);
     let mut server = Side::new((SERVER, MACS[1]), server_ports, pool, (server_places, &mut server_buffers), trusted);
-    for handle in &server.handles {
-        let listening = server.sockets.get_mut::<Socket<'_>>(*handle).listen(PORT);
-        listening.map_err(|error| PairError::Program(format!("smoltcp cannot listen: {error}")))?;
-    }
-    server.active = server.handles.len();
-    client.active = 0;
-    let client = SmoltcpClient { side: client, turns: Turns::new(spec.connections), next_close: 0 };
-    let outcome = measure(client, Server(server), (EchoStack::Smoltcp, spec))?;
-    let checksums = if trusted { "left out" } else { "in software" };
-    let note = format!("smoltcp 0.14: checksums {checksums}, buffers of {BUFFER_BYTES} bytes");
-    Ok(EchoOutcome { notes: vec![note], ..outcome })
+    server.listen()?;
+    work(&mut SmoltcpClient { side: client, turns: Turns::new(connections), next_close: 0 }, &mut Server(server));
+    Ok(())
 }
 
 /// A port as smoltcp's device.
@@ -214,6 +202,15 @@ impl<'a> Side<'a> {
             handles.push(sockets.add(socket));
         }
         Side { link, interface, sockets, handles, active: 0 }
+    }
+
+    fn listen(&mut self) -> Result<(), PairError> {
+        for handle in &self.handles {
+            let listening = self.sockets.get_mut::<Socket<'_>>(*handle).listen(PORT);
+            listening.map_err(|error| PairError::Program(format!("smoltcp cannot listen: {error}")))?;
+        }
+        self.active = self.handles.len();
+        Ok(())
     }
 
     fn socket(&mut self, conn: usize) -> &mut Socket<'a> {

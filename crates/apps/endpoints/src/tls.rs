@@ -1,4 +1,5 @@
-//! Keys and certificates: TLS 1.2 and 1.3, with the `ring` provider of rustls.
+//! TLS under programs: keys and certificates, and who is trusted. TLS 1.2 and 1.3, with the `ring` provider of rustls. Bytes pass
+//! [`Tls`], which is in `linerate_endpoints_loop::tls`.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -13,6 +14,8 @@ use rustls::server::ParsedCertificate;
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, ServerConfig, SignatureScheme,
 };
+
+pub use linerate_endpoints_loop::tls::{MaybeTls, Tls};
 
 /// Where distributions keep the certificates of public authorities.
 const SYSTEM_ROOTS: [&str; 3] =

@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use linerate_experiment::FlowSpec;
 use linerate_port::Stats;
+use linerate_programs::OverStack;
 use linerate_programs::load::{
     Account as LoadAccount, Answer, Client, Gaps, Kind, Pacing, Piece, Plan, Rate, Scheme, Target,
 };
 use linerate_programs::serve::{Addresses, Echo};
-use linerate_programs::{OverStack, Program};
 use linerate_report::{Counted, Loss, SessionAccount, SessionLoss, SessionPoint};
 use linerate_sys::{clock, random};
-use linerate_tcp::{App, ConnectOptions, Counters, Stack, State};
+use linerate_tcp::{App, ConnectOptions, Counters, State};
 
 use super::pair::{EndStats, Shape};
 use super::{Ends, Pair, PairError};
@@ -23,7 +23,7 @@ use linerate_ledger::counters::CounterSources;
 use linerate_ledger::ledger::{self, Ledger};
 use linerate_testbed::cpu::CpuTimes;
 use linerate_testbed::switches::SwitchSource;
-use linerate_worker::Worker;
+use linerate_tester_loop::tcp::pair::{End, start_client, start_server};
 
 /// Port of the server.
 const SERVICE: u16 = 7;
@@ -104,7 +104,7 @@ pub fn run(
     result
 }
 
-type Sessions = Pair<OverStack<Client>, OverStack<Echo>>;
+type Sessions = Pair<OverStack<Client>>;
 
 fn pair(ends: &mut Ends, spec: &SessionSpec<'_>) -> Result<Sessions, PairError> {
     let flows = spec.flows;
@@ -183,7 +183,7 @@ fn trial(
     spec: &SessionSpec<'_>,
     before_load: &mut dyn FnMut() -> Result<(), PairError>,
 ) -> Result<SessionOutcome, PairError> {
-    let started = pair.server.datapath.with(clock::now_ns(), |app, io| app.program.start(io));
+    let started = start_server(&mut pair.server, clock::now_ns());
     started.map_err(PairError::Program)?;
     find_the_way(pair, spec)?;
     before_load()?;
@@ -195,7 +195,7 @@ fn trial(
     let (counters_before, stats_before) = (pair.counters(), pair.stats()?);
     let cpu_before = CpuTimes::read()?;
     let start_ns = clock::now_ns();
-    let begun = pair.client.datapath.with(start_ns, |app, io| app.program.start(io));
+    let begun = start_client(&mut pair.client, start_ns);
     begun.map_err(PairError::Program)?;
     // The load generator ends by itself; what does not end then is a fault, and shows as unexplained.
     let give_up_ns = start_ns.saturating_add(spec.duration_ns).saturating_add(4 * spec.timeout_ns + 10_000_000_000);
@@ -298,7 +298,7 @@ fn find_the_way(pair: &mut Sessions, spec: &SessionSpec<'_>) -> Result<(), PairE
 
 /// Ends the connections of an end that are left: those that the other one does not know of, because its last packets were lost, would be sent
 /// again for minutes, and the path would not come to rest.
-fn end_all<A: App>(end: &mut Worker<Stack<A>>) {
+fn end_all<A: App>(end: &mut End<A>) {
     end.datapath.with(clock::now_ns(), |_, io| {
         for index in 0..io.connection_indexes() {
             if let Some(conn) = io.connection_at(index) {
@@ -316,7 +316,7 @@ fn ends_of(before: &EndStats, after: &EndStats) -> [(ledger::Ends, PortRows); 2]
         let received = to.rx_packets - to_before.rx_packets;
         let counted = Counted { intended: sent, sent, delivered: received, ..Counted::default() };
         let rows = |drops: &[linerate_port::Drops], before: &[linerate_port::Drops]| -> Vec<Loss> {
-            let since = crate::ports::drops_since(drops, before);
+            let since = linerate_tester_loop::ports::drops_since(drops, before);
             since.into_iter().map(|drops| Loss::new(drops.place, drops.cause, drops.packets)).collect()
         };
         let rows = PortRows {

@@ -6,90 +6,20 @@ use linerate_sys::clock;
 
 use crate::tcp::PairError;
 use crate::tcp::echo::{AT_A_TIME, EchoOutcome, EchoSpec, Progress, QUIET_NS, WINDOW_MAX, account};
-use crate::tcp::pair::{Cost, Rounds, drive};
 use linerate_testbed::cpu::CpuTimes;
+use linerate_tester_loop::tcp::pair::Cost;
+use linerate_tester_loop::tcp::peers::{Client, End, Segments, drive_peers};
 
-/// Which connection sends next, and how many bytes went and came.
-#[derive(Debug)]
-pub(super) struct Turns {
-    connections: usize,
-    order: Option<EchoOrder>,
-    next: usize,
-    pub(super) sent: u64,
-    pub(super) echoes: u64,
-}
-
-impl Turns {
-    pub(super) fn new(connections: usize) -> Turns {
-        Turns { connections, order: None, next: 0, sent: 0, echoes: 0 }
-    }
-
-    /// A byte came back on a connection: the one that sends next.
-    pub(super) fn answered(&mut self, conn: usize) -> Option<usize> {
-        self.echoes += 1;
-        match self.order? {
-            EchoOrder::Reply => Some(conn),
-            EchoOrder::RoundRobin => Some(self.in_turn()),
-        }
-    }
-
-    fn in_turn(&mut self) -> usize {
-        let conn = self.next;
-        self.next = if conn + 1 >= self.connections { 0 } else { conn + 1 };
-        conn
-    }
-}
-
-/// Segments of an end.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Segments {
-    /// Sent, those that were sent again included.
-    pub(super) sent: u64,
-    /// Received.
-    pub(super) received: u64,
-    /// Sent again.
-    pub(super) again: u64,
-}
-
-/// An end of a stack.
-pub(super) trait End: Rounds {
-    /// What it sent and received so far.
-    fn segments(&mut self) -> Result<Segments, PairError>;
-
-    /// What went wrong. The end does nothing from then on.
-    fn failed(&mut self) -> Option<PairError>;
-}
-
-/// The end that opens connections and sends first.
-pub(super) trait Client: End {
-    fn turns(&mut self) -> &mut Turns;
-
-    /// Sends a byte on a connection, and counts it in [`Turns::sent`] if it was taken.
-    fn send(&mut self, conn: usize);
-
-    /// Begins to open connections, up to `count` of those that are not begun.
-    fn open(&mut self, count: usize);
-
-    /// Begins to close connections, up to `count` of those that stand.
-    fn close(&mut self, count: usize);
-
-    /// Connections that came to stand, and that are closed.
-    fn counts(&mut self) -> (usize, usize);
-
-    fn has_failed(&self) -> bool;
-}
-
-pub(super) fn measure<C: Client, S: End>(
-    mut client: C,
-    mut server: S,
+pub(super) fn measure(
+    client: &mut dyn Client,
+    server: &mut dyn End,
     (stack, spec): (EchoStack, &EchoSpec<'_>),
 ) -> Result<EchoOutcome, PairError> {
     let cpu_before = CpuTimes::read()?;
     let wanted = spec.connections;
-    let (client, server) = (&mut client, &mut server);
     let set_up = step(client, server, spec, |client| {
         let connected = client.counts().0;
-        (connected, wanted, Client::open as fn(&mut C, usize))
+        (connected, wanted, (|client, count| client.open(count)) as fn(&mut dyn Client, usize))
     })?;
     let mut points = Vec::new();
     for order in spec.orders {
@@ -97,7 +27,7 @@ pub(super) fn measure<C: Client, S: End>(
     }
     let torn_down = step(client, server, spec, |client| {
         let closed = client.counts().1;
-        (closed, wanted, Client::close as fn(&mut C, usize))
+        (closed, wanted, (|client, count| client.close(count)) as fn(&mut dyn Client, usize))
     })?;
     rounds_for(client, server, spec, QUIET_NS)?;
     let (sent, received) = (client.segments()?, server.segments()?);
@@ -124,19 +54,19 @@ pub(super) fn measure<C: Client, S: End>(
     })
 }
 
-fn check<C: Client, S: End>(client: &mut C, server: &mut S) -> Result<(), PairError> {
+fn check(client: &mut dyn Client, server: &mut dyn End) -> Result<(), PairError> {
     client.failed().or_else(|| server.failed()).map_or(Ok(()), Err)
 }
 
 /// Drives both ends until as many connections as wanted came to a state, so many on their way to it at a time.
-fn step<C: Client, S: End>(
-    client: &mut C,
-    server: &mut S,
+fn step(
+    client: &mut dyn Client,
+    server: &mut dyn End,
     spec: &EchoSpec<'_>,
-    state: impl Fn(&mut C) -> (usize, usize, fn(&mut C, usize)) + Sync,
+    state: impl Fn(&mut dyn Client) -> (usize, usize, fn(&mut dyn Client, usize)) + Sync,
 ) -> Result<Cost, PairError> {
     let (mut begun, mut progress) = (0, Progress::new());
-    let cost = drive(client, server, spec.cores, &mut |client, now_ns| {
+    let cost = drive_peers(client, server, spec.cores, &mut |client, now_ns| {
         let (done, wanted, begin) = state(client);
         // The first one waits for the neighbour's link address; others would be lost meanwhile.
         let most = if done == 0 { 1 } else { AT_A_TIME };
@@ -152,22 +82,23 @@ fn step<C: Client, S: End>(
     if done >= wanted { Ok(cost) } else { Err(PairError::Short(done, wanted)) }
 }
 
-fn rounds_for<C: Client, S: End>(
-    client: &mut C,
-    server: &mut S,
+fn rounds_for(
+    client: &mut dyn Client,
+    server: &mut dyn End,
     spec: &EchoSpec<'_>,
     time_ns: u64,
 ) -> Result<Cost, PairError> {
     let start_ns = clock::now_ns();
-    let mut is_over = |client: &mut C, now_ns: u64| now_ns.saturating_sub(start_ns) >= time_ns || client.has_failed();
-    let cost = drive(client, server, spec.cores, &mut is_over)?;
+    let mut is_over =
+        |client: &mut dyn Client, now_ns: u64| now_ns.saturating_sub(start_ns) >= time_ns || client.has_failed();
+    let cost = drive_peers(client, server, spec.cores, &mut is_over)?;
     check(client, server)?;
     Ok(cost)
 }
 
-fn echo<C: Client, S: End>(
-    client: &mut C,
-    server: &mut S,
+fn echo(
+    client: &mut dyn Client,
+    server: &mut dyn End,
     order: EchoOrder,
     spec: &EchoSpec<'_>,
 ) -> Result<EchoPoint, PairError> {
@@ -184,7 +115,7 @@ fn echo<C: Client, S: End>(
     let (echoes, after) = (client.turns().echoes - echoes, [client.segments()?, server.segments()?]);
     client.turns().order = None;
     let mut progress = Progress::new();
-    drive(client, server, spec.cores, &mut |client, now_ns| {
+    drive_peers(client, server, spec.cores, &mut |client, now_ns| {
         let turns = client.turns();
         turns.sent == turns.echoes || progress.is_stuck(turns.echoes, now_ns) || client.has_failed()
     })?;

@@ -10,9 +10,9 @@ use linerate_sys::clock;
 use linerate_wire::MacAddress;
 
 use super::PairError;
-use crate::ports::can_send;
 use linerate_testbed::dut::Path;
 use linerate_testbed::topology::{Cut, GENERATOR_LINK, LINK_PREFIX_LEN, LinkAddresses, RECEIVER_LINK, Side};
+use linerate_tester_loop::ports::can_send;
 
 /// Frames of the pool of both ends.
 const FRAMES: usize = 32_768;
