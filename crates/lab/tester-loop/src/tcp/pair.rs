@@ -142,6 +142,7 @@ const SPIN_ROUNDS: u32 = 200;
 const CLOCK_EVERY: u32 = 8;
 /// Rounds between two looks at whether a drive is over.
 const LOOK_EVERY: u64 = 16;
+
 /// Rounds of both ends until `is_over` says so, which is asked on the client's thread with the time: in turn on one core, or each on a core
 /// of its own. Returns what they cost.
 ///
