@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Two cores beside one, sources and sinks in memory on each: the generator into `null:`, the switch with one MAC table, the OpenFlow switch
-# with one set of tables, and TCP echoes between two pairs of shards; then the OpenFlow switch with one source and one sink, whose worker steers
+# with one set of tables (the same stations and flows as on one core), and TCP echoes between two pairs of shards; then the OpenFlow switch with one source and one sink, whose worker steers
 # flows to a second worker (`--steer`), beside a worker alone.
 #
 #   benches/cores.sh [RUNS [PACKETS]]     after `cargo build --release -p linerate-benches`
@@ -31,6 +31,7 @@ for run in $(seq "$runs"); do
     beside "generator" "$(rate gen_null_fixed)" "$(rate gen_null_two_cores)"
     one=$(rate switch_engine_10k_macs)
     beside "switch, one MAC table" "$one" "$(rate switch_engine_two_cores)"
+    beside "the same, twice as many stations" "$one" "$(rate switch_engine_two_cores_20k)"
     beside "two switches" "$one" "$(rate switch_engine_two_alone)"
     one=$(rate ofswitch_engine_10k_flows)
     beside "OpenFlow switch, one set of tables" "$one" "$(rate ofswitch_engine_two_cores)"
@@ -46,7 +47,7 @@ for name in "${!ratios[@]}"; do
 done
 command -v valgrind >/dev/null || exit 0
 collected() { valgrind --tool=callgrind --callgrind-out-file=/dev/null "$loop" "$1" "$2" 2>&1 | awk '/Collected/ { print $NF }'; }
-for name in switch_engine_10k_macs switch_engine_shared switch_engine_two_cores switch_engine_two_alone switch_engine_crossing \
+for name in switch_engine_10k_macs switch_engine_shared switch_engine_two_cores switch_engine_two_cores_20k switch_engine_two_alone switch_engine_crossing \
     ofswitch_engine_10k_flows ofswitch_engine_two_cores ofswitch_engine_two_alone; do
     few=$(collected "$name" 100000)
     many=$(collected "$name" 300000)

@@ -27,7 +27,7 @@ pub struct Loop {
 }
 
 /// All of them.
-pub const LOOPS: [Loop; 67] = [
+pub const LOOPS: [Loop; 68] = [
     Loop {
         name: "memif_opened",
         what: "memif client to server, opened by name as programs do it, both on one core, packets not read",
@@ -286,7 +286,15 @@ pub const LOOPS: [Loop; 67] = [
     },
     Loop {
         name: "switch_engine_two_cores",
-        what: "the same, two workers with one MAC table, a source and a sink each",
+        what: "two workers with one MAC table, a source, a sink and half of the 10,000 stations each",
+        threads: 2,
+        run: |cores, packets| {
+            switch::engine_two_cores(cores, Load { len: switch::SHORT, macs: 5_000, ports: 1 }, packets, false)
+        },
+    },
+    Loop {
+        name: "switch_engine_two_cores_20k",
+        what: "the same with 10,000 stations each",
         threads: 2,
         run: |cores, packets| {
             switch::engine_two_cores(cores, Load { len: switch::SHORT, macs: 10_000, ports: 1 }, packets, false)
@@ -294,7 +302,7 @@ pub const LOOPS: [Loop; 67] = [
     },
     Loop {
         name: "switch_engine_two_alone",
-        what: "two such switches with a core each, and nothing in common",
+        what: "two switches with 10,000 stations and a core each, and nothing in common",
         threads: 2,
         run: |cores, packets| {
             switch::engine_two_cores(cores, Load { len: switch::SHORT, macs: 10_000, ports: 1 }, packets, true)

@@ -141,10 +141,12 @@ pub fn engine_shared(core: usize, load: Load, packets: u64) -> Run {
     worker::<0>(core, load, packets, &mut switch, pool)
 }
 
-/// Two workers on two cores, each with a source and sinks of its own: with one MAC table, or, `alone`, two switches that have nothing in common.
+/// Two workers on two cores, each with a source and sinks of its own and the stations of `load`: with one MAC table, which is as full as that of one
+/// worker with such a load would be, or, `alone`, two switches that have nothing in common.
 pub fn engine_two_cores(cores: [usize; 2], load: Load, packets: u64, alone: bool) -> Run {
     let pool = pool();
-    let config = || SwitchConfig { mac_entries: if alone { 16_384 } else { 32_768 }, ..config() };
+    let tables = if alone { 1 } else { 2 };
+    let config = || SwitchConfig { mac_entries: (tables * load.macs).next_power_of_two(), ..config() };
     let mut first = Switch::new(config(), &pool).expect("a valid shape");
     let second = if alone { Switch::new(config(), &pool) } else { first.another_worker() };
     let second = second.expect("a valid shape");
