@@ -58,6 +58,7 @@ mod options;
 mod port;
 mod receive;
 mod ring;
+mod senders;
 mod sys;
 mod transmit;
 

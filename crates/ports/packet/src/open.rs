@@ -13,6 +13,7 @@ use crate::options::{Fanout, Options};
 use crate::port::PacketPort;
 use crate::receive::Receiver;
 use crate::ring::BlockRing;
+use crate::senders::Senders;
 use crate::sys::{RingShape, SLOTS_MAX, Socket};
 use crate::transmit::VLAN_BYTES;
 
@@ -59,17 +60,25 @@ fn one(
 ) -> Result<PacketPort, OpenError> {
     let device = Device::open(spec)?;
     let socket = || Socket::new().map_err(|error| no_socket(spec, error));
-    let sender = options.transmits.then(socket).transpose()?;
-    if let Some(socket) = &sender {
-        set_up_sending(socket, options, &device).map_err(|error| failed(spec, "setting up the sending side", error))?;
-    }
+    let sending = |notes| {
+        let socket = socket()?;
+        set_up_sending(&socket, options, &device, notes)
+            .map_err(|error| failed(spec, "setting up the sending side", error))?;
+        Ok(socket)
+    };
+    let senders = match options.transmits {
+        true => Some(Senders::new(sending(false)?, options.offload.then(|| sending(true)).transpose()?)),
+        false => None,
+    };
     let (receiver, ring) = match options.receives {
         true => set_up_receiving(spec, options, &device, socket()?).map(|(made, shape)| (Some(made), Some(shape)))?,
         false => (None, None),
     };
     let caps = caps(spec, options, &device, ring);
-    let mut port = PacketPort::new(caps, pool, device, sender, receiver);
-    port.set_offload(options.offload, options.qdisc);
+    let mut port = PacketPort::new(caps, pool, device, senders, receiver);
+    if options.qdisc {
+        port.goes_through_qdisc();
+    }
     port.hold(deferral);
     if options.drop_refused {
         port.drop_refused();
@@ -107,12 +116,13 @@ pub fn probe() -> Result<(), OpenError> {
     Socket::new().map(drop).map_err(|error| no_socket("packet:", error))
 }
 
-fn set_up_sending(socket: &Socket, options: &Options, device: &Device) -> io::Result<()> {
+/// With `notes`, each message is to begin with one (PACKET_VNET_HDR).
+fn set_up_sending(socket: &Socket, options: &Options, device: &Device, notes: bool) -> io::Result<()> {
     socket.set_send_buffer(SEND_BUFFER_BYTES)?;
     if !options.qdisc {
         socket.set(libc::PACKET_QDISC_BYPASS, 1)?;
     }
-    if options.offload {
+    if notes {
         socket.set(libc::PACKET_VNET_HDR, 1)?;
     }
     socket.bind(device.index, false)

@@ -12,6 +12,7 @@ use linerate_sys::poll::{PollFor, poll};
 use crate::device::Device;
 use crate::receive::Receiver;
 use crate::ring::RingLosses;
+use crate::senders::Senders;
 use crate::sys::{Messages, Socket};
 use crate::transmit::{self, Refusal, Stop, next_run, refusal, slots_of};
 
@@ -20,7 +21,7 @@ const DRIVER_NAP_NS: u64 = 20_000;
 /// Answers that turned out to be out of date (the interface was down, the MTU another) that one `transmit` puts up with.
 const TRIES_MAX: u32 = 4;
 
-/// AF_PACKET sockets on an interface, one for each direction.
+/// AF_PACKET sockets on an interface: one that receives, and one or two that send.
 pub struct PacketPort {
     pub(crate) caps: Caps,
     pub(crate) pool: Pool,
@@ -28,11 +29,11 @@ pub struct PacketPort {
     /// `None` with `tx_only`.
     pub(crate) receiver: Option<Receiver>,
     /// `None` with `rx_only`.
-    sender: Option<Socket>,
+    senders: Option<Senders>,
+    /// The last packets went by the socket with notes.
+    notes: bool,
     messages: Messages,
-    /// Checksums and the cutting of segments are left to the kernel.
-    offload: bool,
-    /// The socket sends through the queueing discipline.
+    /// The sockets send through the queueing discipline.
     through_qdisc: bool,
     pub(crate) stats: Stats,
     pub(crate) losses: RingLosses,
@@ -56,9 +57,9 @@ impl PacketPort {
         self.refused = Some(0);
     }
 
-    /// From now on each packet is sent with a note, for which the socket is set up.
-    pub(crate) fn set_offload(&mut self, offload: bool, through_qdisc: bool) {
-        (self.offload, self.through_qdisc) = (offload, through_qdisc);
+    /// The sockets were opened to send through the queueing discipline.
+    pub(crate) fn goes_through_qdisc(&mut self) {
+        self.through_qdisc = true;
     }
 
     /// Keeps the interface as it is now for as long as the port.
@@ -75,7 +76,7 @@ impl PacketPort {
         caps: Caps,
         pool: &Pool,
         device: Device,
-        sender: Option<Socket>,
+        senders: Option<Senders>,
         receiver: Option<Receiver>,
     ) -> PacketPort {
         PacketPort {
@@ -83,9 +84,9 @@ impl PacketPort {
             pool: pool.clone(),
             device,
             receiver,
-            sender,
+            senders,
+            notes: false,
             messages: Messages::new(),
-            offload: false,
             through_qdisc: false,
             stats: Stats::default(),
             losses: RingLosses::default(),
@@ -108,7 +109,11 @@ impl PacketPort {
     /// An error if the interface is down or gone, or if the socket has a pending one that is about something else.
     #[cold]
     pub(crate) fn check_device(&mut self) -> Result<(), PortError> {
-        let socket = self.receiver.as_ref().map(|receiver| &receiver.socket).or(self.sender.as_ref());
+        let socket = self
+            .receiver
+            .as_ref()
+            .map(|receiver| &receiver.socket)
+            .or(self.senders.as_ref().map(|senders| senders.socket(false)));
         let pending = socket.map_or(Ok(None), Socket::take_error);
         let pending = pending.map_err(|error| self.caps.io_error("reading the socket's error", error))?;
         let trouble = self.device.trouble(&self.caps.name);
@@ -146,8 +151,9 @@ impl PacketPort {
     /// Sends what goes into one call.
     #[inline]
     fn send_run(&mut self, batch: &mut Batch, run: transmit::Run) -> Result<Step, PortError> {
-        let Some(socket) = &self.sender else { return Ok(Step::Full) };
-        let error = match self.messages.send(socket, batch, run.slots, self.offload) {
+        let Some(senders) = &self.senders else { return Ok(Step::Full) };
+        self.notes = senders.offload() && batch.has_partial_checksums(0);
+        let error = match self.messages.send(senders.socket(self.notes), batch, run.slots, self.notes) {
             Ok(sent) => return Ok(self.sent(batch, run, sent)),
             Err(error) => error,
         };
@@ -156,7 +162,7 @@ impl PacketPort {
             // Past the qdisc the kernel cuts nothing (__dev_direct_xmit in net/core/dev.c): if the interface does not, the packet is dropped.
             Refusal::DriverFull if self.messages.first_is_merged() && !self.through_qdisc => {
                 self.through_qdisc = true;
-                socket.set(libc::PACKET_QDISC_BYPASS, 0).map_err(|error| self.caps.io_error("setsockopt", error))?;
+                senders.go_through_qdisc().map_err(|error| self.caps.io_error("setsockopt", error))?;
                 Ok(Step::Again)
             }
             Refusal::DriverFull if self.refused.is_some() && error.raw_os_error() == Some(libc::ENOBUFS) => {
@@ -217,8 +223,8 @@ impl PacketPort {
             clock::sleep_until_ns(clock::now_ns() + DRIVER_NAP_NS.min(timeout_ns));
             return Ok(Readiness::Ready);
         }
-        let Some(socket) = &self.sender else { return Ok(Readiness::Closed) };
-        let polled = poll(socket.as_fd(), PollFor::Writing, timeout_ns);
+        let Some(senders) = &self.senders else { return Ok(Readiness::Closed) };
+        let polled = poll(senders.socket(self.notes).as_fd(), PollFor::Writing, timeout_ns);
         let polled = polled.map_err(|error| self.caps.io_error("poll", error))?;
         if polled.failed {
             self.check_device()?;
@@ -239,17 +245,17 @@ impl Port for PacketPort {
 
     fn transmit(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
         self.caps.check_pool(batch, &self.pool)?;
-        if !self.offload {
-            complete_checksums(batch);
-        }
-        if self.sender.is_none() {
+        let Some(offload) = self.senders.as_ref().map(Senders::offload) else {
             let what = "opened to receive only, so it does not send".into();
             return Err(PortError::Unsupported { port: self.caps.name.clone(), what });
+        };
+        if !offload {
+            complete_checksums(batch);
         }
         self.driver_full = false;
         let (mut taken, mut tries) = (0, 0);
         while !batch.is_empty() {
-            let run = next_run(batch, self.device.frame_len_max, self.offload);
+            let run = next_run(batch, self.device.frame_len_max, offload);
             let step = match run.stop {
                 Some(stop) if run.slots == 0 => self.clear_front(batch, stop),
                 _ => self.send_run(batch, run),
