@@ -17,13 +17,14 @@ pub struct Returns {
     pub sent: u64,
 }
 
-impl Returns {
+impl Default for Returns {
     /// Without a socket.
-    #[allow(clippy::new_without_default)]
-    pub fn new() -> Returns {
+    fn default() -> Returns {
         Returns { socket: None, goes_on: true, received: 0, sent: 0 }
     }
+}
 
+impl Returns {
     /// Sends a datagram; false if that is not possible now.
     pub fn send(&mut self, io: &mut Io<'_>) -> bool {
         let sent = self.socket.is_some_and(|socket| io.udp_send(socket, None, None, b"x").is_ok());

@@ -44,7 +44,7 @@ type Loop = Pair<Returns>;
 pub fn run(ends: &mut Ends, duration_ns: u64, cores: [Option<usize>; 2]) -> Result<UdpOutcome, PairError> {
     let first = ends.ip(true, (ENDS[0].0, 1), random::secret()?);
     let second = ends.ip(false, (ENDS[1].0, 1), random::secret()?);
-    let mut pair = Pair::new(ends, (first, Returns::new()), (second, Returns::new()), SHAPE, cores)?;
+    let mut pair = Pair::new(ends, (first, Returns::default()), (second, Returns::default()), SHAPE, cores)?;
     let result = measure(&mut pair, duration_ns);
     pair.into_ends(ends);
     result
