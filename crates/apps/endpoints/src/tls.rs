@@ -5,17 +5,15 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use linerate_pem::{PemError, certificates, private_key};
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use linerate_tls::{CertificateCheck, Verifier, certificates, private_key, provider};
+use rustls::client::danger::ServerCertVerifier;
 use rustls::client::{Resumption, WebPkiServerVerifier, verify_server_name};
-use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
-use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, ServerConfig, SignatureScheme,
-};
+use rustls::{CertificateError, ClientConfig, Error, RootCertStore, ServerConfig};
 
 pub use linerate_endpoints_loop::tls::{MaybeTls, Tls};
+pub use linerate_tls::TlsError;
 
 /// Where distributions keep the certificates of public authorities.
 const SYSTEM_ROOTS: [&str; 3] =
@@ -30,17 +28,6 @@ pub enum Trust {
     File(PathBuf),
     /// Everybody: certificates are not checked.
     Everybody,
-}
-
-/// Why TLS is not possible with these files.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct TlsError(String);
-
-impl From<PemError> for TlsError {
-    fn from(error: PemError) -> TlsError {
-        TlsError(error.to_string())
-    }
 }
 
 /// A server with the key and certificate of these files, both in PEM.
@@ -91,8 +78,7 @@ pub fn client_config(trust: &Trust) -> Result<Arc<ClientConfig>, TlsError> {
         }
     };
     let trusted = path.map(|path| trusted(&path, *trust == Trust::System)).transpose()?;
-    let verifier = Verifier { provider: provider(), trusted };
-    let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
+    let builder = builder.dangerous().with_custom_certificate_verifier(Verifier::new(provider(), ServerCheck(trusted)));
     let mut config = builder.with_no_client_auth();
     config.resumption = Resumption::disabled();
     Ok(Arc::new(config))
@@ -110,17 +96,9 @@ fn trusted(path: &Path, is_of_system: bool) -> Result<Trusted, TlsError> {
     Ok(Trusted { by_authorities, very: if is_of_system { Vec::new() } else { very } })
 }
 
-fn provider() -> Arc<CryptoProvider> {
-    Arc::new(ring::default_provider())
-}
-
-/// Checks that the server has the key of its certificate, and the certificate, unless everybody is trusted.
+/// Whom a client trusts; `None`: every certificate is accepted.
 #[derive(Debug)]
-struct Verifier {
-    provider: Arc<CryptoProvider>,
-    /// `None`: every certificate is accepted.
-    trusted: Option<Trusted>,
-}
+struct ServerCheck(Option<Trusted>);
 
 /// Whose certificates are accepted.
 #[derive(Debug)]
@@ -130,45 +108,22 @@ struct Trusted {
     very: Vec<CertificateDer<'static>>,
 }
 
-impl ServerCertVerifier for Verifier {
-    fn verify_server_cert(
+impl CertificateCheck for ServerCheck {
+    fn check(
         &self,
         certificate: &CertificateDer<'_>,
         intermediates: &[CertificateDer<'_>],
         name: &ServerName<'_>,
         ocsp: &[u8],
         now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        let Some(Trusted { by_authorities, very }) = &self.trusted else { return Ok(ServerCertVerified::assertion()) };
+    ) -> Result<(), Error> {
+        let Some(Trusted { by_authorities, very }) = &self.0 else { return Ok(()) };
         match by_authorities.verify_server_cert(certificate, intermediates, name, ocsp, now) {
             // The error of webpki about authorities has no name of its own in rustls; times have been looked at before, and have one.
             Err(Error::InvalidCertificate(CertificateError::Other(_))) if very.contains(certificate) => {
-                verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
-                Ok(ServerCertVerified::assertion())
+                verify_server_name(&ParsedCertificate::try_from(certificate)?, name)
             }
-            result => result,
+            result => result.map(drop),
         }
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, certificate, signature, &self.provider.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signature, &self.provider.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }

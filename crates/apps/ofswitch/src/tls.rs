@@ -7,13 +7,14 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use linerate_pem::{PemError, private_key};
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use linerate_tls::{CertificateCheck, Verifier, certificates, private_key, provider};
 use rustls::client::verify_server_cert_signed_by_trust_anchor;
-use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::WebPkiSupportedAlgorithms;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
-use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, ServerConfig, SignatureScheme};
+use rustls::{ClientConfig, Error, RootCertStore, ServerConfig};
+
+pub use linerate_tls::TlsError;
 
 /// Files for TLS, in PEM.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,17 +36,6 @@ pub struct TlsConfigs {
     pub server: Arc<ServerConfig>,
 }
 
-/// Why TLS is not possible with these files.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct TlsError(String);
-
-impl From<PemError> for TlsError {
-    fn from(error: PemError) -> TlsError {
-        TlsError(error.to_string())
-    }
-}
-
 impl TlsConfigs {
     /// Reads the files.
     ///
@@ -59,23 +49,22 @@ impl TlsConfigs {
         };
         let key_path = path(&files.private_key, "private-key")?;
         let key = private_key(&key_path)?;
-        let certificates = linerate_pem::certificates(&path(&files.certificate, "certificate")?)?;
+        let chain = certificates(&path(&files.certificate, "certificate")?)?;
         let ca_path = path(&files.ca_cert, "ca-cert")?;
         let mut roots = RootCertStore::empty();
-        for root in linerate_pem::certificates(&ca_path)? {
+        for root in certificates(&ca_path)? {
             roots.add(root).map_err(|error| TlsError(format!("{}: {error}", ca_path.display())))?;
         }
-        let (roots, provider) = (Arc::new(roots), Arc::new(ring::default_provider()));
+        let (roots, provider) = (Arc::new(roots), provider());
         let wrong = |error: Error| TlsError(format!("{} with {}: {error}", key_path.display(), "its certificate"));
+        let by_authority =
+            SignedByAuthority { roots: Arc::clone(&roots), algorithms: provider.signature_verification_algorithms };
         let client = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
             .map_err(wrong)?
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(SignedByAuthority {
-                roots: Arc::clone(&roots),
-                provider: Arc::clone(&provider),
-            }))
-            .with_client_auth_cert(certificates.clone(), key.clone_key())
+            .with_custom_certificate_verifier(Verifier::new(Arc::clone(&provider), by_authority))
+            .with_client_auth_cert(chain.clone(), key.clone_key())
             .map_err(wrong)?;
         let verifier = WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(&provider)).build();
         let verifier = verifier.map_err(|error| TlsError(format!("{}: {error}", ca_path.display())))?;
@@ -83,7 +72,7 @@ impl TlsConfigs {
             .with_safe_default_protocol_versions()
             .map_err(wrong)?
             .with_client_cert_verifier(verifier)
-            .with_single_cert(certificates, key)
+            .with_single_cert(chain, key)
             .map_err(wrong)?;
         Ok(TlsConfigs { client: Arc::new(client), server: Arc::new(server) })
     }
@@ -93,43 +82,19 @@ impl TlsConfigs {
 #[derive(Debug)]
 struct SignedByAuthority {
     roots: Arc<RootCertStore>,
-    provider: Arc<CryptoProvider>,
+    algorithms: WebPkiSupportedAlgorithms,
 }
 
-impl ServerCertVerifier for SignedByAuthority {
-    fn verify_server_cert(
+impl CertificateCheck for SignedByAuthority {
+    fn check(
         &self,
-        end_entity: &CertificateDer<'_>,
+        certificate: &CertificateDer<'_>,
         intermediates: &[CertificateDer<'_>],
         _: &ServerName<'_>,
         _: &[u8],
         now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        let certificate = ParsedCertificate::try_from(end_entity)?;
-        let algorithms = self.provider.signature_verification_algorithms.all;
-        verify_server_cert_signed_by_trust_anchor(&certificate, &self.roots, intermediates, now, algorithms)?;
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, certificate, signature, &self.provider.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signature, &self.provider.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
+    ) -> Result<(), Error> {
+        let certificate = ParsedCertificate::try_from(certificate)?;
+        verify_server_cert_signed_by_trust_anchor(&certificate, &self.roots, intermediates, now, self.algorithms.all)
     }
 }

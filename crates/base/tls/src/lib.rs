@@ -1,25 +1,37 @@
-//! Certificates and private keys in PEM files (RFC 7468), for all that has TLS.
+//! What all that has TLS needs: certificates and private keys in PEM files (RFC 7468), and a verifier of servers that asks a check of its user's
+//! about certificates. TLS is rustls with the `ring` provider.
+
+mod verifier;
 
 use std::fmt::Display;
 use std::path::Path;
+use std::sync::Arc;
 
+use rustls::crypto::{CryptoProvider, ring};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
-/// Why a file cannot be used, with its path.
+pub use verifier::{CertificateCheck, Verifier};
+
+/// Why TLS is not possible, with the path of the file that is to blame.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct PemError(String);
+pub struct TlsError(pub String);
+
+/// Who does the arithmetic.
+pub fn provider() -> Arc<CryptoProvider> {
+    Arc::new(ring::default_provider())
+}
 
 /// Reads all certificates of a file, at least one.
 ///
 /// # Errors
 /// The file cannot be read, is no PEM, or holds no certificate.
-pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, PemError> {
+pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let all = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     let all = all.map_err(|error| unreadable(path, &error, "certificates"))?;
     if all.is_empty() {
-        return Err(PemError(format!("{} holds no certificate in PEM", path.display())));
+        return Err(TlsError(format!("{} holds no certificate in PEM", path.display())));
     }
     Ok(all)
 }
@@ -28,12 +40,12 @@ pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, PemErro
 ///
 /// # Errors
 /// The file cannot be read, is no PEM, or holds no private key.
-pub fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, PemError> {
+pub fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
     PrivateKeyDer::from_pem_file(path).map_err(|error| unreadable(path, &error, "a private key"))
 }
 
-fn unreadable(path: &Path, error: &impl Display, what: &str) -> PemError {
-    PemError(format!("{} cannot be read as {what} in PEM: {error}", path.display()))
+fn unreadable(path: &Path, error: &impl Display, what: &str) -> TlsError {
+    TlsError(format!("{} cannot be read as {what} in PEM: {error}", path.display()))
 }
 
 #[cfg(test)]
