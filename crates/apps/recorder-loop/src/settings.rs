@@ -38,7 +38,7 @@ pub struct Settings {
     pub head: FileHead,
     /// When files end, and which are kept.
     pub policy: RotationPolicy,
-    /// zstd level, 1 to 3 (`.cargo/config.toml` leaves the compressors of others out); each buffer becomes a frame of its own.
+    /// zstd level, 1 or 2 (`.cargo/config.toml` leaves the compressors of others out); each buffer becomes a frame of its own.
     pub zstd_level: Option<i32>,
     /// Bytes of one buffer.
     pub buffer_bytes: usize,
