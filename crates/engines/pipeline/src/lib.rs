@@ -1,34 +1,26 @@
-//! The OpenFlow switch's pipeline: tables, groups, meters and statistics, and what they do to packets. No sockets, no clock.
+//! The OpenFlow switch without sockets and clock: ports, groups, meters, features of tables, and the answers to controllers. No packet passes code
+//! that is compiled here: the flow tables, and the forwarders that take packets through them, are in `linerate-flow-tables`.
 //!
 //! ```text
-//! control thread   Switch      flow-mods, groups, meters, ports, timeouts, statistics, packets from and for controllers
-//!                    |  Shared: classifiers, entries, states (linerate-classify: workers read them without locks)
+//! control thread   Switch      groups, meters, ports, features, statistics, traces, saved state
+//!                    FlowTables  flow-mods, timeouts, statistics of entries, packets from and for controllers
 //! worker           Forwarder   a Datapath: parse -> way through the tables -> egress queues
 //! ```
 #![forbid(unsafe_code)]
 
-mod action_set;
-mod choose;
-mod drops;
-mod facts;
-mod flow_view;
-mod forwarder;
-mod group_view;
-mod mac;
-mod meter_view;
-pub mod packet;
-mod port_view;
-mod records;
-mod relevant;
-mod shared;
+mod build;
 mod switch;
-mod tally;
 
-pub use drops::DropReason;
-pub use forwarder::{BindingKind, Forwarder};
-pub use port_view::QueueSettings;
-pub use switch::{
-    Event, FlowDump, GROUPS_MAX, PortError, PortSettings, Saved, Switch, SwitchOptions, Totals, TraceStep, TracedEntry,
-    saved_flow,
+pub use linerate_flow_tables::{
+    BindingKind, DropReason, Event, FlowDump, Forwarder, QueueSettings, Totals, WorkerTotals,
 };
-pub use tally::WorkerTotals;
+/// Packets as OpenFlow sees them: header positions, the fields that a match compares, the header actions.
+pub mod packet {
+    pub use linerate_flow_tables::packet::*;
+
+    pub use crate::build::build_packet;
+}
+
+pub use switch::{
+    GROUPS_MAX, PortError, PortSettings, Saved, Switch, SwitchOptions, TraceStep, TracedEntry, saved_flow,
+};

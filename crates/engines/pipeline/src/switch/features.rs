@@ -1,8 +1,7 @@
 //! Features of tables: what each can do, what a controller restricts it to, and what follows from that for entries.
 
-use linerate_openflow::{
-    Action, ErrorKind, Field, Instruction, Match, OfError, TABLE_MAX, TableFeatures, TableProperties,
-};
+use linerate_flow_tables::Permits;
+use linerate_openflow::{ErrorKind, Field, OfError, TABLE_MAX, TableFeatures, TableProperties};
 
 use super::Switch;
 
@@ -18,7 +17,7 @@ const CLASS: u32 = 0x8000;
 
 /// The features of a table that can do everything.
 pub(super) fn all(table: u8, max_entries: u32) -> TableFeatures {
-    let later: Vec<u8> = (table.saturating_add(1)..=TABLE_MAX).filter(|next| *next > table).collect();
+    let later: Vec<u8> = (table.saturating_add(1)..=TABLE_MAX).collect();
     let actions = ACTIONS.to_vec();
     let fields =
         |keep: fn(Field) -> bool| Some(Field::all().filter(|field| keep(*field)).map(header).collect::<Vec<u32>>());
@@ -50,124 +49,69 @@ fn header(field: Field) -> u32 {
     CLASS << 16 | (field as u32) << 9 | u32::from(field.is_maskable()) << 8 | field.bytes() as u32
 }
 
-/// True if a list of OXM headers names the field; a missing list names all.
-fn names(list: Option<&Vec<u32>>, field: Field) -> bool {
-    list.is_none_or(|list| list.iter().any(|known| known >> 16 == CLASS && known >> 9 & 0x7f == field as u32))
-}
-
-/// What a table's features permit, as sets: a bit for each number. Where there are two, the second is of the table-miss entry.
-#[derive(Clone, Copy)]
-pub(super) struct Permits {
-    /// Fields of matches.
-    fields: u64,
-    maskable: u64,
-    /// Fields that an entry must name, unless it is the table-miss entry.
-    required: u64,
-    instructions: [u32; 2],
-    /// Actions, and fields that they set, of lists that are applied.
-    apply: [(u32, u64); 2],
-    write: [(u32, u64); 2],
-}
-
-impl Permits {
-    pub(super) fn of(properties: &TableProperties) -> Permits {
-        let bits = |keep: &dyn Fn(Field) -> bool| {
-            Field::all().filter(|field| keep(*field)).fold(0, |bits, field| bits | bit(field))
-        };
-        let (matches, wildcards) = (properties.matches.as_ref(), properties.wildcards.as_ref());
-        let permits_mask = |field: Field| {
-            matches.is_none_or(|list| {
-                let is_it = |known: &u32| known >> 16 == CLASS && known >> 9 & 0x7f == field as u32;
-                list.iter().any(|known| is_it(known) && known >> 8 & 1 == 1)
-            })
-        };
-        let numbers = |lists: &[Option<Vec<u16>>; 2], is_miss: bool| {
-            let known = |list: &Vec<u16>| list.iter().filter(|kind| **kind < 32).fold(0, |bits, kind| bits | 1 << kind);
-            for_kind(lists, is_miss).map_or(u32::MAX, known)
-        };
-        let actions = |lists: &[Option<Vec<u16>>; 2], fields: &[Option<Vec<u32>>; 2]| {
-            [false, true].map(|is_miss| {
-                let set_fields = for_kind(fields, is_miss);
-                (numbers(lists, is_miss), bits(&|field| names(set_fields, field)))
-            })
-        };
-        Permits {
-            fields: bits(&|field| names(matches, field)),
-            maskable: bits(&permits_mask),
-            required: bits(&|field| names(matches, field) && !names(wildcards, field)),
-            instructions: [false, true].map(|is_miss| numbers(&properties.instructions, is_miss)),
-            apply: actions(&properties.apply_actions, &properties.apply_set_fields),
-            write: actions(&properties.write_actions, &properties.write_set_fields),
-        }
+/// What a table's features permit, as sets.
+pub(super) fn permits(features: &TableFeatures) -> Permits {
+    let properties = &features.properties;
+    let (matches, wildcards) = (fields_in(properties.matches.as_ref()), fields_in(properties.wildcards.as_ref()));
+    let with_mask = |list: &Vec<u32>| list.iter().filter(|header| **header >> 8 & 1 == 1).copied().collect();
+    let maskable: Option<Vec<u32>> = properties.matches.as_ref().map(with_mask);
+    let actions = |kinds: [u32; 2], fields: [u64; 2]| [(kinds[0], fields[0]), (kinds[1], fields[1])];
+    Permits {
+        entries_max: features.max_entries,
+        fields: matches,
+        maskable: fields_in(maskable.as_ref()),
+        required: matches & !wildcards,
+        metadata_match: features.metadata_match,
+        metadata_write: features.metadata_write,
+        next_tables: for_both(&properties.next_tables, tables_in),
+        instructions: for_both(&properties.instructions, numbers_in),
+        apply: actions(
+            for_both(&properties.apply_actions, numbers_in),
+            for_both(&properties.apply_set_fields, fields_in),
+        ),
+        write: actions(
+            for_both(&properties.write_actions, numbers_in),
+            for_both(&properties.write_set_fields, fields_in),
+        ),
     }
 }
 
-fn bit(field: Field) -> u64 {
-    1 << field as u8
+/// The fields that a list of OXM headers names; a missing list names all.
+fn fields_in(list: Option<&Vec<u32>>) -> u64 {
+    let Some(list) = list else { return Field::all().fold(0, |bits, field| bits | Permits::bit(field)) };
+    let mut bits = 0;
+    for header in list {
+        if header >> 16 == CLASS && header >> 9 & 0x7f < 64 {
+            bits |= 1 << (header >> 9 & 0x7f);
+        }
+    }
+    bits
 }
 
-/// The list for packets that match, or for the table-miss entry if there is another one.
-fn for_kind<T>(lists: &[Option<T>; 2], is_miss: bool) -> Option<&T> {
+/// The types that a list names; a missing list names all.
+fn numbers_in(list: Option<&Vec<u16>>) -> u32 {
+    let Some(list) = list else { return u32::MAX };
+    list.iter().filter(|kind| **kind < 32).fold(0, |bits, kind| bits | 1 << kind)
+}
+
+/// The tables that a list names; a missing list names all.
+fn tables_in(list: Option<&Vec<u8>>) -> [u64; 4] {
+    let Some(list) = list else { return [u64::MAX; 4] };
+    let mut words = [0; 4];
+    for table in list {
+        words[usize::from(table >> 6)] |= 1 << (table & 63);
+    }
+    words
+}
+
+/// The sets of a list for packets that match, and of that for the table-miss entry, which is the same unless there is another one.
+fn for_both<T, S: Copy>(lists: &[Option<T>; 2], set: fn(Option<&T>) -> S) -> [S; 2] {
     let [matched, missed] = lists;
-    missed.as_ref().filter(|_| is_miss).or(matched.as_ref())
+    let of_matched = set(matched.as_ref());
+    [of_matched, missed.as_ref().map_or(of_matched, |missed| set(Some(missed)))]
 }
 
 impl Switch {
-    /// Whether the features of a table permit an entry's match.
-    pub(super) fn check_match_features(&self, table: u8, priority: u16, matching: &Match) -> Result<(), OfError> {
-        let (permits, metadata) = (&self.permits[usize::from(table)], self.features[usize::from(table)].metadata_match);
-        let mut named = 0;
-        for wanted in &matching.fields {
-            named |= bit(wanted.field);
-            if permits.fields & bit(wanted.field) == 0 {
-                return Err(ErrorKind::BadMatchBadField.into());
-            }
-            let mask = wanted.effective_mask();
-            let masked = mask != wanted.field.full_mask();
-            let beyond = wanted.field == Field::Metadata && mask & !u128::from(metadata) != 0;
-            if masked && permits.maskable & bit(wanted.field) == 0 || beyond {
-                return Err(ErrorKind::BadMatchBadMask.into());
-            }
-        }
-        // A table-miss entry leaves out all fields.
-        let is_miss = priority == 0 && matching.fields.is_empty();
-        if !is_miss && permits.required & !named != 0 {
-            return Err(ErrorKind::BadMatchBadWildcards.into());
-        }
-        Ok(())
-    }
-
-    /// Whether the features of a table permit an entry's instructions.
-    pub(super) fn check_instruction_features(
-        &self,
-        table: u8,
-        is_miss: bool,
-        instructions: &[Instruction],
-    ) -> Result<(), OfError> {
-        let (features, permits) = (&self.features[usize::from(table)], &self.permits[usize::from(table)]);
-        let of = usize::from(is_miss);
-        for instruction in instructions {
-            match instruction {
-                Instruction::GotoTable(next) => {
-                    let tables = for_kind(&features.properties.next_tables, is_miss);
-                    if tables.is_some_and(|tables| !tables.contains(next)) {
-                        return Err(ErrorKind::BadInstructionBadTableId.into());
-                    }
-                }
-                Instruction::WriteMetadata { mask, .. } if mask & !features.metadata_write != 0 => {
-                    return Err(ErrorKind::BadInstructionUnsupMetadataMask.into());
-                }
-                Instruction::WriteActions(actions) => check_actions(actions, permits.write[of])?,
-                Instruction::ApplyActions(actions) => check_actions(actions, permits.apply[of])?,
-                _ => {}
-            }
-            if !permits_number(permits.instructions[of], instruction.number()) {
-                return Err(ErrorKind::BadInstructionUnsupInst.into());
-            }
-        }
-        Ok(())
-    }
-
     /// Changes the features of tables (a request with a body). All of them, or none.
     pub(super) fn set_table_features(&mut self, wanted: Vec<TableFeatures>) -> Result<(), OfError> {
         let mut named = [false; 256];
@@ -179,7 +123,7 @@ impl Switch {
         }
         for features in wanted {
             let slot = usize::from(features.table);
-            self.permits[slot] = Permits::of(&features.properties);
+            self.tables.set_permits(features.table, permits(&features));
             self.features[slot] = features;
         }
         Ok(())
@@ -188,9 +132,7 @@ impl Switch {
     /// A table cannot do more than the switch, and it can do what its entries need.
     fn check_features(&self, wanted: &TableFeatures) -> Result<(), OfError> {
         let best = all(wanted.table, self.options.table_entries_max);
-        if wanted.max_entries > best.max_entries
-            || wanted.max_entries < self.entries.of_table(wanted.table).len() as u32
-        {
+        if wanted.max_entries > best.max_entries || wanted.max_entries < self.tables.entries_of(wanted.table) as u32 {
             return Err(ErrorKind::TableFeaturesFailedBadArgument.into());
         }
         let within = |list: &Option<Vec<u16>>, all: &Option<Vec<u16>>| {
@@ -250,23 +192,4 @@ impl Switch {
         }
         Ok(())
     }
-}
-
-/// True if a set of types has this one; it never has an experimenter's.
-fn permits_number(kinds: u32, number: u16) -> bool {
-    kinds.checked_shr(number.into()).is_some_and(|kinds| kinds & 1 == 1)
-}
-
-fn check_actions(actions: &[Action], (kinds, fields): (u32, u64)) -> Result<(), OfError> {
-    for action in actions {
-        if !permits_number(kinds, action.number()) {
-            return Err(ErrorKind::BadActionBadType.into());
-        }
-        if let Action::SetField(field, _) = action
-            && fields & bit(*field) == 0
-        {
-            return Err(ErrorKind::BadActionBadSetType.into());
-        }
-    }
-    Ok(())
 }

@@ -2,17 +2,12 @@
 
 use std::sync::Arc;
 
+use linerate_flow_tables::{GroupView, groups_of};
 use linerate_openflow::{
-    Action, Bucket, ErrorKind, FlowRemovedReason, GROUP_ALL, GROUP_ANY, GroupCommand, GroupKind, GroupMod, OfError,
-    PortNumber, TABLE_MAX,
+    Action, Bucket, ErrorKind, GROUP_ALL, GROUP_ANY, GroupCommand, GroupKind, GroupMod, OfError, PortNumber,
 };
 
 use super::Switch;
-use super::entries::groups_of;
-use crate::action_set::ActionSet;
-use crate::flow_view::Instructions;
-use crate::group_view::{BucketView, GroupView};
-use crate::tally::PerWorker;
 
 /// Most groups of a switch.
 pub const GROUPS_MAX: u32 = 65_536;
@@ -30,8 +25,6 @@ pub(super) struct Group {
     pub(super) view: Arc<GroupView>,
     /// Counts of the group under its earlier buckets: packets and bytes.
     pub(super) base: (u64, u64),
-    /// Entries and groups that name it.
-    pub(super) references: u32,
     pub(super) created_ns: u64,
 }
 
@@ -41,7 +34,7 @@ impl Switch {
     /// # Errors
     /// What the specification says of the request; nothing has changed then.
     pub fn group_mod(&mut self, request: GroupMod, now_ns: u64) -> Result<(), OfError> {
-        self.now_ns = self.now_ns.max(now_ns);
+        self.tables.note_time(now_ns);
         match request.command {
             GroupCommand::Add => self.add_group(request),
             GroupCommand::Modify => self.modify_group(request),
@@ -62,12 +55,11 @@ impl Switch {
         self.check_group(&request)?;
         self.note_chains(&request.buckets, true);
         let group = Group {
-            view: self.group_view(&request),
+            view: self.group_view(&request, 0),
             kind: request.kind,
             buckets: request.buckets,
             base: (0, 0),
-            references: 0,
-            created_ns: self.now_ns,
+            created_ns: self.tables.time_ns(),
         };
         self.groups.insert(request.group, group);
         self.publish_group(request.group);
@@ -80,11 +72,13 @@ impl Switch {
             return Err(ErrorKind::GroupModFailedUnknownGroup.into());
         }
         self.check_group(&request)?;
-        let view = self.group_view(&request);
         self.note_chains(&request.buckets, true);
+        let references = self.groups.get(&request.group).map_or(0, |group| group.view.references());
+        let view = self.group_view(&request, references);
         let Some(group) = self.groups.get_mut(&request.group) else { return Ok(()) };
-        group.base.0 += group.view.tally.sum(|pair| &pair.packets);
-        group.base.1 += group.view.tally.sum(|pair| &pair.bytes);
+        let (packets, bytes) = group.view.counts();
+        group.base.0 += packets;
+        group.base.1 += bytes;
         group.view = view;
         group.kind = request.kind;
         let before = std::mem::replace(&mut group.buckets, request.buckets);
@@ -108,21 +102,15 @@ impl Switch {
         if doomed.is_empty() {
             return Ok(());
         }
-        for index in self.using_groups(&doomed) {
-            self.remove_entry(index, FlowRemovedReason::GroupDelete);
-        }
+        self.tables.remove_users_of_groups(&doomed);
         for group in &doomed {
             if let Some(group) = self.groups.remove(group) {
                 self.note_chains(&group.buckets, false);
             }
         }
-        self.change_state(|state| state.groups.retain(|id, _| !doomed.contains(id)));
+        let left = &self.groups;
+        self.tables.change_state(|state| state.groups.retain(|id, _| left.contains_key(id)));
         Ok(())
-    }
-
-    fn using_groups(&self, groups: &[u32]) -> Vec<u32> {
-        let is_one = |action: &Action| matches!(action, Action::Group(group) if groups.contains(group));
-        self.entries.of_tables(0..=TABLE_MAX, &|entry| entry.has_action(is_one))
     }
 
     fn is_chained(&self, wanted: u32) -> bool {
@@ -147,7 +135,7 @@ impl Switch {
             if watched != GROUP_ANY && watched != request.group && !self.groups.contains_key(&watched) {
                 return Err(ErrorKind::GroupModFailedBadWatch.into());
             }
-            self.check_actions(&bucket.actions, Some(request.group))?;
+            self.tables.state().check_actions(&bucket.actions, Some(request.group))?;
         }
         self.check_chain(request)
     }
@@ -173,49 +161,23 @@ impl Switch {
         Err(ErrorKind::GroupModFailedChainingUnsupported.into())
     }
 
-    fn group_view(&self, request: &GroupMod) -> Arc<GroupView> {
-        let workers = self.options.workers;
-        let bucket = |bucket: &Bucket| {
-            let mut set = ActionSet::default();
-            set.write(&bucket.actions);
-            BucketView {
-                weight: bucket.weight,
-                watch_port: bucket.watch_port,
-                watch_group: bucket.watch_group,
-                actions: set.in_order(),
-                tally: PerWorker::new(workers),
-            }
-        };
-        Arc::new(GroupView {
-            kind: request.kind,
-            buckets: request.buckets.iter().map(bucket).collect(),
-            tally: PerWorker::new(workers),
-        })
+    fn group_view(&self, request: &GroupMod, references: u32) -> Arc<GroupView> {
+        Arc::new(GroupView::new(request.kind, &request.buckets, references, self.options.workers))
     }
 
     fn publish_group(&mut self, id: u32) {
         let Some(view) = self.groups.get(&id).map(|group| Arc::clone(&group.view)) else { return };
-        self.change_state(|state| {
+        self.tables.change_state(|state| {
             state.groups.insert(id, view);
         });
     }
 
-    /// Counts the groups and the meter that an entry uses, or does so no more.
-    pub(super) fn note_uses(&mut self, instructions: &Instructions, added: bool) {
-        self.count_references(groups_of(&mut instructions.actions()), added);
-        if let Some(meter) = instructions.meter {
-            self.note_meter(meter, added);
-        }
-    }
-
-    fn note_chains(&mut self, buckets: &[Bucket], added: bool) {
-        self.count_references(named_groups(buckets), added);
-    }
-
-    fn count_references(&mut self, groups: Vec<u32>, added: bool) {
-        for id in groups {
-            let Some(group) = self.groups.get_mut(&id) else { continue };
-            group.references = if added { group.references + 1 } else { group.references.saturating_sub(1) };
+    /// Counts the groups that buckets forward to, or do so no more.
+    fn note_chains(&self, buckets: &[Bucket], added: bool) {
+        for id in named_groups(buckets) {
+            if let Some(group) = self.groups.get(&id) {
+                group.view.note_reference(added);
+            }
         }
     }
 }

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
+use linerate_flow_tables::MeterView;
 use linerate_openflow::{
-    Band, BandKind, ErrorKind, FlowRemovedReason, METER_ALL, METER_CONTROLLER, METER_SLOWPATH, MeterCommand,
-    MeterFlags, MeterMod, OfError, TABLE_MAX,
+    Band, BandKind, ErrorKind, METER_ALL, METER_CONTROLLER, METER_SLOWPATH, MeterCommand, MeterFlags, MeterMod, OfError,
 };
 
 use super::Switch;
-use crate::meter_view::MeterView;
 
 /// Most meters of a switch.
 pub(super) const METERS_MAX: u32 = 65_536;
@@ -22,8 +21,6 @@ pub(super) struct Meter {
     pub(super) flags: MeterFlags,
     pub(super) bands: Vec<Band>,
     pub(super) view: Arc<MeterView>,
-    /// Entries that use it.
-    pub(super) flows: u32,
     pub(super) created_ns: u64,
 }
 
@@ -33,7 +30,7 @@ impl Switch {
     /// # Errors
     /// What the specification says of the request; nothing has changed then.
     pub fn meter_mod(&mut self, request: MeterMod, now_ns: u64) -> Result<(), OfError> {
-        self.now_ns = self.now_ns.max(now_ns);
+        self.tables.note_time(now_ns);
         match request.command {
             MeterCommand::Add => {
                 check_number(request.meter)?;
@@ -43,10 +40,10 @@ impl Switch {
                 if self.meters.len() >= METERS_MAX as usize {
                     return Err(ErrorKind::MeterModFailedOutOfMeters.into());
                 }
-                self.set_meter(request, 0, self.now_ns)
+                self.set_meter(request, 0, self.tables.time_ns())
             }
             MeterCommand::Modify => {
-                let known = self.meters.get(&request.meter).map(|meter| (meter.flows, meter.created_ns));
+                let known = self.meters.get(&request.meter).map(|meter| (meter.view.flows(), meter.created_ns));
                 let (flows, created_ns) = known.ok_or(OfError(ErrorKind::MeterModFailedUnknownMeter))?;
                 self.set_meter(request, flows, created_ns)
             }
@@ -60,9 +57,9 @@ impl Switch {
     fn set_meter(&mut self, request: MeterMod, flows: u32, created_ns: u64) -> Result<(), OfError> {
         check_bands(&request)?;
         let MeterMod { meter: id, flags, bands, .. } = request;
-        let view = Arc::new(MeterView::new(flags, &bands, self.options.workers));
-        self.meters.insert(id, Meter { flags, bands, view: Arc::clone(&view), flows, created_ns });
-        self.change_state(|state| {
+        let view = Arc::new(MeterView::new(flags, &bands, flows, self.options.workers));
+        self.meters.insert(id, Meter { flags, bands, view: Arc::clone(&view), created_ns });
+        self.tables.change_state(|state| {
             state.meters.insert(id, view);
         });
         Ok(())
@@ -75,24 +72,12 @@ impl Switch {
             one => self.meters.contains_key(&one).then_some(one).into_iter().collect(),
         };
         for meter in &doomed {
-            let users: Vec<u32> = match self.meters.get(meter) {
-                Some(Meter { flows: 0, .. }) | None => Vec::new(),
-                Some(_) => self.entries.of_tables(0..=TABLE_MAX, &|entry| entry.uses_meter(*meter)),
-            };
-            for index in users {
-                self.remove_entry(index, FlowRemovedReason::Delete);
-            }
+            self.tables.remove_users_of_meter(*meter);
             self.meters.remove(meter);
         }
         if !doomed.is_empty() {
-            self.change_state(|state| state.meters.retain(|id, _| !doomed.contains(id)));
-        }
-    }
-
-    /// Counts an entry that uses a meter, or does so no more.
-    pub(super) fn note_meter(&mut self, meter: u32, added: bool) {
-        if let Some(meter) = self.meters.get_mut(&meter) {
-            meter.flows = if added { meter.flows + 1 } else { meter.flows.saturating_sub(1) };
+            let left = &self.meters;
+            self.tables.change_state(|state| state.meters.retain(|id, _| left.contains_key(id)));
         }
     }
 }

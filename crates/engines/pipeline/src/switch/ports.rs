@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use linerate_flow_tables::{Event, PortShared, PortView, QueueSettings};
 use linerate_openflow::{
     ErrorKind, OfError, PortConfig, PortDescription, PortMod, PortNumber, PortState, PortStatus, PortStatusReason,
     QueueConfig,
 };
 
-use super::{Event, Switch};
-use crate::port_view::{PortShared, PortView, QueueSettings};
+use super::Switch;
 
 /// Most ports of a switch.
 const PORTS_MAX: usize = 4_096;
@@ -115,7 +115,7 @@ impl Switch {
     /// # Errors
     /// The number or the queues cannot be, or there are too many ports.
     pub fn add_port(&mut self, settings: PortSettings, link_up: bool, now_ns: u64) -> Result<(), PortError> {
-        self.now_ns = self.now_ns.max(now_ns);
+        self.tables.note_time(now_ns);
         let number = settings.number;
         let valid = (1..=PortNumber::MAX.0).contains(&number.0) || number == PortNumber::LOCAL;
         if !valid {
@@ -130,15 +130,18 @@ impl Switch {
         if ids.len() != settings.queues.len() || ids.len() > QUEUES_MAX || ids.contains(&u32::MAX) {
             return Err(PortError::Queues(number.0));
         }
-        let used: Vec<u16> = self.ports.values().map(|port| port.slot).collect();
-        let free = (0..PORTS_MAX as u16).find(|slot| !used.contains(slot));
-        let slot = free.ok_or(PortError::Full)?;
+        let slots = &self.tables.state().ports;
+        let free = slots.iter().position(Option::is_none).unwrap_or(slots.len());
+        if free >= PORTS_MAX {
+            return Err(PortError::Full);
+        }
+        let slot = free as u16;
         let shared = Arc::new(PortShared::new(self.options.workers, settings.queues.len(), link_up));
-        let port = SwitchPort { settings, slot, shared, created_ns: self.now_ns, told_link: link_up };
+        let port = SwitchPort { settings, slot, shared, created_ns: self.tables.time_ns(), told_link: link_up };
         self.tell_port(&port, PortStatusReason::Add);
         let view = port.view();
         self.ports.insert(number.0, port);
-        self.change_state(|state| {
+        self.tables.change_state(|state| {
             if state.ports.len() <= usize::from(slot) {
                 state.ports.resize(usize::from(slot) + 1, None);
             }
@@ -151,29 +154,29 @@ impl Switch {
     /// Changes what the user has set of a port: its tunnel, the port below it, its speed. Its number, name, address, queues and
     /// configuration stay. Returns false if there is no such port.
     pub fn change_port(&mut self, settings: PortSettings, now_ns: u64) -> bool {
-        self.now_ns = self.now_ns.max(now_ns);
+        self.tables.note_time(now_ns);
         let Some(port) = self.ports.get_mut(&settings.number.0) else { return false };
         let PortSettings { physical, tunnel_id, current, current_kbps, max_kbps, .. } = settings;
         port.settings = PortSettings { physical, tunnel_id, current, current_kbps, max_kbps, ..port.settings.clone() };
         let (view, slot) = (port.view(), usize::from(port.slot));
         let status = PortStatus { reason: PortStatusReason::Modify, port: port.description() };
-        self.events.push_back(Event::PortStatus(status));
-        self.change_state(|state| state.ports[slot] = Some(view));
+        self.tables.tell(Event::PortStatus(status));
+        self.tables.change_state(|state| state.ports[slot] = Some(view));
         true
     }
 
     /// Removes a port. Returns false if there is none with this number.
     pub fn remove_port(&mut self, number: PortNumber, now_ns: u64) -> bool {
-        self.now_ns = self.now_ns.max(now_ns);
+        self.tables.note_time(now_ns);
         let Some(port) = self.ports.remove(&number.0) else { return false };
         port.shared.set_link(false);
         self.tell_port(&port, PortStatusReason::Delete);
         let slot = port.slot;
-        self.change_state(|state| {
+        self.tables.change_state(|state| {
             state.ports[usize::from(slot)] = None;
             state.slots.remove(&number);
         });
-        self.shared.macs.forget(slot);
+        self.tables.forget_addresses(slot);
         true
     }
 
@@ -189,16 +192,16 @@ impl Switch {
     /// queue of the port. Returns false if there is no such port. The worker's forwarder has set the link by then, and may have set it
     /// anew since, so what packets meet stays as it is.
     pub fn link_changed(&mut self, number: PortNumber, up: bool, now_ns: u64) -> bool {
-        self.now_ns = self.now_ns.max(now_ns);
+        self.tables.note_time(now_ns);
         let Some(port) = self.ports.get_mut(&number.0) else { return false };
         if std::mem::replace(&mut port.told_link, up) == up {
             return true;
         }
         if !up {
-            self.shared.macs.forget(port.slot);
+            self.tables.forget_addresses(port.slot);
         }
         let port = PortStatus { reason: PortStatusReason::Modify, port: port.description_with(up) };
-        self.events.push_back(Event::PortStatus(port));
+        self.tables.tell(Event::PortStatus(port));
         true
     }
 
@@ -207,7 +210,7 @@ impl Switch {
     /// # Errors
     /// What the specification says of the request; nothing has changed then.
     pub fn port_mod(&mut self, request: PortMod, now_ns: u64) -> Result<(), OfError> {
-        self.now_ns = self.now_ns.max(now_ns);
+        self.tables.note_time(now_ns);
         let port = self.ports.get_mut(&request.number.0).ok_or(OfError(ErrorKind::PortModFailedBadPort))?;
         if port.settings.hw_addr != request.hw_addr {
             return Err(ErrorKind::PortModFailedBadHwAddr.into());
@@ -220,8 +223,8 @@ impl Switch {
         if port.settings.config != before {
             let (view, slot) = (port.view(), usize::from(port.slot));
             let status = PortStatus { reason: PortStatusReason::Modify, port: port.description() };
-            self.events.push_back(Event::PortStatus(status));
-            self.change_state(|state| state.ports[slot] = Some(view));
+            self.tables.tell(Event::PortStatus(status));
+            self.tables.change_state(|state| state.ports[slot] = Some(view));
         }
         Ok(())
     }
@@ -261,6 +264,6 @@ impl Switch {
     }
 
     fn tell_port(&mut self, port: &SwitchPort, reason: PortStatusReason) {
-        self.events.push_back(Event::PortStatus(PortStatus { reason, port: port.description() }));
+        self.tables.tell(Event::PortStatus(PortStatus { reason, port: port.description() }));
     }
 }

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use linerate_openflow::{
-    FlowCommand, FlowMod, FlowStats, GROUP_ANY, GroupCommand, GroupMod, MeterCommand, MeterMod, NO_BUFFER, OfError,
-    PortNumber, TABLE_MAX,
+    FlowCommand, FlowFilter, FlowMod, FlowStats, GROUP_ANY, GroupCommand, GroupMod, Match, MeterCommand, MeterMod,
+    NO_BUFFER, OfError, PortNumber, TABLE_ALL,
 };
 
 use super::Switch;
@@ -44,9 +44,18 @@ pub fn saved_flow(entry: FlowStats) -> FlowMod {
 impl Switch {
     /// What a switch needs to forward as this one does.
     pub fn saved(&self) -> Saved {
-        let entries = self.entries.of_tables(0..=TABLE_MAX, &|_| true);
-        let flows = entries.into_iter().filter_map(|index| self.flow_stats_of(index)).map(saved_flow);
-        Saved { meters: self.saved_meters(), groups: self.saved_groups(), flows: flows.collect() }
+        let all = FlowFilter {
+            table: TABLE_ALL,
+            out_port: PortNumber::ANY,
+            out_group: GROUP_ANY,
+            cookie: 0,
+            cookie_mask: 0,
+            matching: Match::default(),
+        };
+        let dump = self.tables.flow_dump(all);
+        let entries = dump.map_or_else(|_| Vec::new(), |mut dump| self.tables.flow_part(&mut dump, usize::MAX));
+        let flows = entries.into_iter().map(saved_flow).collect();
+        Saved { meters: self.saved_meters(), groups: self.saved_groups(), flows }
     }
 
     /// Messages that make the meters again.

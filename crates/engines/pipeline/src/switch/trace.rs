@@ -1,13 +1,13 @@
 //! What the switch would do with a packet, step by step, and why. Nothing is sent or counted.
 
-use linerate_classify::{Key, MISS, Scratch, lanes};
-use linerate_openflow::{Action, GroupKind, Instruction, Match, PortConfig, PortNumber, TABLE_MAX};
+use std::sync::Arc;
+
+use linerate_classify::Key;
+use linerate_flow_tables::packet::{ActionDrop, Headers, PipelineFields, apply, fields_of};
+use linerate_flow_tables::{ActionSet, DropReason, Instructions, flow_hash};
+use linerate_openflow::{Action, FlowStats, GroupKind, Instruction, Match, PortConfig, PortNumber, TABLE_MAX};
 
 use super::Switch;
-use crate::action_set::ActionSet;
-use crate::drops::DropReason;
-use crate::facts;
-use crate::packet::{ActionDrop, Headers, PipelineFields, apply, fields_of};
 
 /// Steps of a trace, at most.
 const STEPS_MAX: usize = 1_000;
@@ -138,7 +138,7 @@ impl Switch {
         set: &mut ActionSet,
         steps: &mut Vec<TraceStep>,
     ) -> Option<Option<u8>> {
-        let parts = crate::flow_view::Instructions::new(instructions);
+        let parts = Instructions::new(instructions);
         if let Some(meter) = parts.meter {
             steps.push(TraceStep::Meter(meter));
         }
@@ -203,14 +203,13 @@ impl Switch {
     }
 
     fn trace_group(&mut self, id: u32, traced: &Traced, steps: &mut Vec<TraceStep>) {
-        let state = self.states.current();
-        let Some(view) = state.groups.get(&id) else {
+        let Some(view) = self.tables.state().groups.get(&id).map(Arc::clone) else {
             return steps.push(TraceStep::Dropped(DropReason::NoGroup));
         };
-        let hash = facts::flow_hash(&traced.bytes, &traced.headers);
+        let hash = flow_hash(&traced.bytes, &traced.headers);
         let chosen: Vec<usize> = match view.kind {
             GroupKind::All => (0..view.buckets.len()).collect(),
-            _ => view.choose(&state, hash).into_iter().collect(),
+            _ => view.choose(self.tables.state(), hash).into_iter().collect(),
         };
         if chosen.is_empty() {
             let bucket = Err(DropReason::NoBucket);
@@ -225,19 +224,7 @@ impl Switch {
 
     /// The entry of a table that a key matches.
     fn lookup(&mut self, table: u8, key: &Key) -> Option<TracedEntry> {
-        let reader = self.reader.as_mut()?;
-        let guard = reader.enter();
-        let mut hits = [MISS];
-        let rules = &self.shared.tables[usize::from(table)].rules;
-        rules.lookup_batch(&guard, std::slice::from_ref(key), lanes(1), &mut hits, &mut Scratch::default());
-        let index = self.shared.flows.view(&guard).get(hits[0]).map(|flow| flow.counter);
-        reader.park();
-        let entry = self.entries.get(index?)?;
-        Some(TracedEntry {
-            priority: entry.priority,
-            cookie: entry.cookie,
-            matching: entry.matching.unpack(),
-            instructions: entry.instructions.given.unpack(),
-        })
+        let FlowStats { priority, cookie, matching, instructions, .. } = self.tables.lookup(table, key)?;
+        Some(TracedEntry { priority, cookie, matching, instructions })
     }
 }

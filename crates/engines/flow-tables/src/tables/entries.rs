@@ -201,16 +201,3 @@ impl Entry {
 pub(super) fn is_miss(priority: u16, matching: &Match) -> bool {
     priority == 0 && matching.fields.iter().all(|wanted| wanted.effective_mask() == 0)
 }
-
-/// The groups that actions name, each once.
-pub(super) fn groups_of(actions: &mut dyn Iterator<Item = &Action>) -> Vec<u32> {
-    let mut groups = Vec::new();
-    for action in actions {
-        if let Action::Group(group) = action {
-            groups.push(*group);
-        }
-    }
-    groups.sort_unstable();
-    groups.dedup();
-    groups
-}

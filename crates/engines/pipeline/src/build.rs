@@ -1,9 +1,8 @@
 //! Packets made of fields, for whoever wants to know what a switch does with one.
 
+use linerate_flow_tables::packet::{Headers, PipelineFields, apply, fields_of, header_of, shape};
 use linerate_openflow::{Action, Field, FieldMatch, Match};
 use linerate_wire::{EtherType, Protocol};
-
-use super::{Headers, PipelineFields, apply, fields_of, key, shape};
 
 /// Makes a packet that has the fields of `wanted`, with right lengths and checksums, of 60 bytes or more. Fields that are not given are 0, but for
 /// TTLs of 64; headers that fields are part of need no prerequisites, for example `tcp_dst` makes IPv4 unless the EtherType says otherwise.
@@ -11,7 +10,7 @@ use super::{Headers, PipelineFields, apply, fields_of, key, shape};
 /// # Errors
 /// The first field that such a packet cannot have together with the others.
 pub fn build_packet(wanted: &Match) -> Result<Vec<u8>, Field> {
-    let headers = wanted.fields.iter().fold(0, |all, of| all | key::header_of(of.field));
+    let headers = wanted.fields.iter().fold(0, |all, of| all | header_of(of.field));
     let value = |field| wanted.get(field).map(|found| found.value);
     let mut packet = vec![0; 12];
     if value(Field::VlanVid).is_some_and(|vid| vid & 0x1000 != 0) || value(Field::VlanPcp).is_some() {

@@ -44,7 +44,7 @@ pub(crate) fn dscp(bytes: &[u8], headers: &Headers) -> Option<u8> {
 }
 
 /// A number that all packets of a flow have in common: of the addresses of layers 2 and 3, the protocol, and the ports.
-pub(crate) fn flow_hash(bytes: &[u8], headers: &Headers) -> u32 {
+pub fn flow_hash(bytes: &[u8], headers: &Headers) -> u32 {
     let key = headers.key(bytes, &PipelineFields::default());
     (headers.flow_hash(&key) >> 32) as u32
 }

@@ -76,6 +76,13 @@ impl<T> PerWorker<T> {
     }
 }
 
+impl PerWorker<Pair> {
+    /// Packets and bytes of all workers.
+    pub(crate) fn total(&self) -> (u64, u64) {
+        (self.sum(|pair| &pair.packets), self.sum(|pair| &pair.bytes))
+    }
+}
+
 /// What one worker counts of a port.
 #[derive(Debug, Default)]
 pub(crate) struct PortTally {

@@ -4,7 +4,6 @@
 
 mod actions;
 mod buffer;
-mod build;
 mod exthdr;
 mod fast;
 mod flow_hash;
@@ -17,10 +16,9 @@ pub mod shape;
 
 pub use actions::{ActionDrop, apply};
 pub use buffer::{PacketBuffer, SlotPacket};
-pub use build::build_packet;
 pub use fast::CommonHeaders;
 pub use fragmentation::cut_into_fragments;
 pub use headers::{Fragment, Headers};
-pub use key::PipelineFields;
+pub use key::{PipelineFields, header_of};
 pub(crate) use matching::compile_fields;
 pub use matching::{compile_match, fields_of};

@@ -10,7 +10,7 @@ const WATCH_MAX: usize = 16;
 
 impl GroupView {
     /// The bucket of a packet whose flow has this hash, of a group that chooses one; `None` if no bucket is live. Links count as they are now.
-    pub(crate) fn choose(&self, state: &State, hash: u32) -> Option<usize> {
+    pub fn choose(&self, state: &State, hash: u32) -> Option<usize> {
         match self.kind {
             GroupKind::All | GroupKind::Indirect => self.buckets.first().map(|_| 0),
             GroupKind::FastFailover => self.buckets.iter().position(|bucket| is_live(state, bucket, 0)),

@@ -31,12 +31,12 @@ pub(crate) struct PacketOutRecord {
 /// A bounded queue whose records are used again: the consumer sends them back, emptied.
 pub(crate) struct RecordSender {
     records: SyncSender<PacketInRecord>,
-    used: Receiver<Vec<u8>>,
+    used: Receiver<PacketInRecord>,
 }
 
 pub(crate) struct RecordReceiver {
     records: Receiver<PacketInRecord>,
-    used: SyncSender<Vec<u8>>,
+    used: SyncSender<PacketInRecord>,
 }
 
 /// Makes such a queue.
@@ -49,7 +49,7 @@ pub(crate) fn record_queue(capacity: usize) -> (RecordSender, RecordReceiver) {
 impl RecordSender {
     /// Memory for the bytes of a record.
     pub(crate) fn memory(&self) -> Vec<u8> {
-        self.used.try_recv().unwrap_or_default()
+        self.used.try_recv().unwrap_or_default().data
     }
 
     /// False if the queue is full, or nobody reads it.
@@ -63,8 +63,9 @@ impl RecordReceiver {
         self.records.try_recv().ok()
     }
 
+    /// Gives the memory of a record back.
     pub(crate) fn give_back(&self, mut memory: Vec<u8>) {
         memory.clear();
-        let _ = self.used.try_send(memory);
+        let _ = self.used.try_send(PacketInRecord { data: memory, ..PacketInRecord::default() });
     }
 }

@@ -5,12 +5,13 @@ use std::sync::atomic::AtomicBool;
 
 use linerate_classify::{Counts, MISS, Mask, Overlap, Rule};
 use linerate_openflow::{
-    ErrorKind, FlowCommand, FlowFilter, FlowFlags, FlowMod, FlowRemovedReason, GROUP_ANY, Instruction, Match,
+    Action, ErrorKind, FlowCommand, FlowFilter, FlowFlags, FlowMod, FlowRemovedReason, GROUP_ANY, Instruction, Match,
     NO_BUFFER, OfError, PackedMatch, PortNumber, TABLE_ALL, TABLE_MAX,
 };
 
-use super::Switch;
+use super::FlowTables;
 use super::entries::{Entry, is_miss};
+use crate::action_set::groups_of;
 use crate::flow_view::{FlowView, Instructions};
 use crate::packet::{compile_fields, compile_match};
 
@@ -22,21 +23,20 @@ impl Entry {
     }
 }
 
-impl Switch {
+impl FlowTables {
     /// Changes flow entries.
     ///
     /// # Errors
     /// What the specification says of the request; nothing has changed then.
-    pub fn flow_mod(&mut self, request: FlowMod, now_ns: u64) -> Result<(), OfError> {
-        self.now_ns = self.now_ns.max(now_ns);
+    pub fn flow_mod(&mut self, request: &FlowMod) -> Result<(), OfError> {
         if request.flags.0 & !FlowFlags::ALL != 0 {
             return Err(ErrorKind::FlowModFailedBadFlags.into());
         }
-        let buffer = self.wanted_buffer(&request)?;
+        let buffer = self.wanted_buffer(request)?;
         match request.command {
             FlowCommand::Add => self.add(request)?,
             FlowCommand::Modify | FlowCommand::ModifyStrict => self.modify(request)?,
-            FlowCommand::Delete | FlowCommand::DeleteStrict => self.delete(&request)?,
+            FlowCommand::Delete | FlowCommand::DeleteStrict => self.delete(request)?,
         }
         if let Some(buffer) = buffer {
             self.send_buffered(buffer);
@@ -54,11 +54,11 @@ impl Switch {
         Ok(Some(request.buffer_id))
     }
 
-    fn add(&mut self, request: FlowMod) -> Result<(), OfError> {
+    fn add(&mut self, request: &FlowMod) -> Result<(), OfError> {
         if request.table > TABLE_MAX {
             return Err(ErrorKind::FlowModFailedBadTableId.into());
         }
-        self.check_match(request.table, request.priority, &request.matching)?;
+        self.permits[usize::from(request.table)].check_match(request.priority, &request.matching)?;
         self.check_instructions(request.table, is_miss(request.priority, &request.matching), &request.instructions)?;
         let (value, mask) = compile_match(&request.matching);
         let rule = Rule { value, mask, priority: request.priority, id: MISS };
@@ -70,8 +70,8 @@ impl Switch {
             }
         }
         match same.and_then(|flow| self.index_of(flow)) {
-            Some(index) => self.replace(index, &request),
-            None => self.insert(&request, rule),
+            Some(index) => self.replace(index, request),
+            None => self.insert(request, rule),
         }
     }
 
@@ -82,7 +82,7 @@ impl Switch {
 
     fn insert(&mut self, request: &FlowMod, rule: Rule) -> Result<(), OfError> {
         let table = usize::from(request.table);
-        if self.entries.of_table(request.table).len() >= self.features[table].max_entries as usize {
+        if self.entries.of_table(request.table).len() >= self.permits[table].entries_max as usize {
             return Err(ErrorKind::FlowModFailedTableFull.into());
         }
         let index = self.entries.next_index().ok_or(OfError(ErrorKind::FlowModFailedTableFull))?;
@@ -120,14 +120,14 @@ impl Switch {
         Ok(())
     }
 
-    fn modify(&mut self, request: FlowMod) -> Result<(), OfError> {
+    fn modify(&mut self, request: &FlowMod) -> Result<(), OfError> {
         if request.table > TABLE_MAX {
             return Err(ErrorKind::FlowModFailedBadTableId.into());
         }
-        self.check_match(request.table, request.priority, &request.matching)?;
+        self.permits[usize::from(request.table)].check_match(request.priority, &request.matching)?;
         let miss = is_miss(request.priority, &request.matching);
         self.check_instructions(request.table, miss, &request.instructions)?;
-        for index in self.selected(&request, request.table) {
+        for index in self.selected(request, request.table) {
             self.reform(index, &request.instructions, request.flags.has(FlowFlags::RESET_COUNTS))?;
         }
         Ok(())
@@ -160,9 +160,10 @@ impl Switch {
     }
 
     fn delete(&mut self, request: &FlowMod) -> Result<(), OfError> {
-        for table in
-            tables(request.table).filter(|table| !self.entries.of_table(*table).is_empty()).collect::<Vec<u8>>()
-        {
+        for table in tables(request.table) {
+            if self.entries.of_table(table).is_empty() {
+                continue;
+            }
             let doomed = self.selected(request, table);
             let all = doomed.len() == self.entries.of_table(table).len();
             if all {
@@ -193,11 +194,43 @@ impl Switch {
                 let (value, mask) = compile_match(&request.matching);
                 let rule = Rule { value, mask, priority: request.priority, id: MISS };
                 let same = self.classifiers[usize::from(table)].find(&rule).and_then(|flow| self.index_of(flow));
-                same.filter(|index| self.entries.get(*index).is_some_and(|entry| passes(entry, &filter)))
-                    .into_iter()
-                    .collect()
+                match same {
+                    Some(index) if self.entries.get(index).is_some_and(|entry| passes(entry, &filter)) => vec![index],
+                    _ => Vec::new(),
+                }
             }
             _ => self.filtered(&FlowFilter { matching: request.matching.clone(), ..filter }),
+        }
+    }
+
+    /// Ends the entries that use a meter.
+    pub fn remove_users_of_meter(&mut self, meter: u32) {
+        if self.state().meters.get(&meter).is_none_or(|view| view.flows() == 0) {
+            return;
+        }
+        for index in self.entries.of_tables(0..=TABLE_MAX, &|entry| entry.uses_meter(meter)) {
+            self.remove_entry(index, FlowRemovedReason::Delete);
+        }
+    }
+
+    /// Ends the entries that use one of these groups.
+    pub fn remove_users_of_groups(&mut self, groups: &[u32]) {
+        let is_one = |action: &Action| matches!(action, Action::Group(group) if groups.contains(group));
+        for index in self.entries.of_tables(0..=TABLE_MAX, &|entry| entry.has_action(is_one)) {
+            self.remove_entry(index, FlowRemovedReason::GroupDelete);
+        }
+    }
+
+    /// Counts the groups and the meter that an entry uses, or does so no more.
+    pub(super) fn note_uses(&self, instructions: &Instructions, added: bool) {
+        let state = self.state();
+        for id in groups_of(&mut instructions.actions()) {
+            if let Some(group) = state.groups.get(&id) {
+                group.note_reference(added);
+            }
+        }
+        if let Some(meter) = instructions.meter.and_then(|id| state.meters.get(&id)) {
+            meter.note_flow(added);
         }
     }
 

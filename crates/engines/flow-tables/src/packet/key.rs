@@ -105,7 +105,7 @@ pub(super) fn parts(field: Field) -> &'static [Part] {
 }
 
 /// The header that a field is part of: bits of [`shape`], of which a packet has all. 0 for fields that each packet has.
-pub(super) fn header_of(field: Field) -> u32 {
+pub fn header_of(field: Field) -> u32 {
     match field {
         Field::InPort | Field::InPhyPort | Field::Metadata | Field::TunnelId => 0,
         // Each packet that is looked up has an Ethernet header, and its VLAN ID says if there is a tag.

@@ -2,9 +2,12 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use linerate_openflow::{PortConfig, PortNumber};
+use linerate_openflow::{PortConfig, PortNumber, PortStats, QueueStats};
 
 use crate::tally::{Pair, PerWorker, PortTally, Tally};
+
+/// A counter that the switch does not keep.
+const UNKNOWN: u64 = u64::MAX;
 
 /// A queue of a port: packets of an egress port that share a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +29,7 @@ pub(crate) struct QueueTally {
 
 /// Parts of a port that outlive changes of its configuration.
 #[derive(Debug)]
-pub(crate) struct PortShared {
+pub struct PortShared {
     /// Set by the worker that notices, before anybody else knows.
     link: AtomicBool,
     /// Number of the worker that has the port.
@@ -37,7 +40,8 @@ pub(crate) struct PortShared {
 }
 
 impl PortShared {
-    pub(crate) fn new(workers: usize, queues: usize, link: bool) -> PortShared {
+    /// A port that no worker has yet, for so many workers.
+    pub fn new(workers: usize, queues: usize, link: bool) -> PortShared {
         PortShared {
             link: AtomicBool::new(link),
             home: AtomicUsize::new(0),
@@ -56,29 +60,70 @@ impl PortShared {
     }
 
     #[inline]
-    pub(crate) fn has_link(&self) -> bool {
+    /// Its counters, for a message about the port with this number, which is so old.
+    pub fn stats(&self, port: PortNumber, duration_ns: u64) -> PortStats {
+        let sum = |of: fn(&PortTally) -> &Tally| self.tally.sum(of);
+        PortStats {
+            port,
+            rx_packets: sum(|tally| &tally.received.packets),
+            tx_packets: sum(|tally| &tally.sent.packets),
+            rx_bytes: sum(|tally| &tally.received.bytes),
+            tx_bytes: sum(|tally| &tally.sent.bytes),
+            rx_dropped: sum(|tally| &tally.rx_dropped),
+            tx_dropped: sum(|tally| &tally.tx_dropped),
+            rx_errors: 0,
+            tx_errors: 0,
+            rx_frame_errors: UNKNOWN,
+            rx_over_errors: UNKNOWN,
+            rx_crc_errors: UNKNOWN,
+            collisions: UNKNOWN,
+            duration_ns,
+        }
+    }
+
+    /// Counters of the queue at this place of its list, whose number is `queue`.
+    pub fn queue_stats(&self, place: usize, port: PortNumber, queue: u32, duration_ns: u64) -> QueueStats {
+        let tally = &self.queues[place];
+        QueueStats {
+            port,
+            queue,
+            tx_bytes: tally.sum(|tally| &tally.sent.bytes),
+            tx_packets: tally.sum(|tally| &tally.sent.packets),
+            tx_errors: tally.sum(|tally| &tally.dropped),
+            duration_ns,
+        }
+    }
+
+    /// True if its link is up.
+    pub fn has_link(&self) -> bool {
         self.link.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn set_link(&self, up: bool) {
+    /// Sets its link.
+    pub fn set_link(&self, up: bool) {
         self.link.store(up, Ordering::Relaxed);
     }
 }
 
 /// A port, immutable but for its link and its counters.
 #[derive(Clone, Debug)]
-pub(crate) struct PortView {
-    pub(crate) number: PortNumber,
+pub struct PortView {
+    /// Its number.
+    pub number: PortNumber,
     /// The port below a logical port; its own number otherwise.
-    pub(crate) physical: PortNumber,
-    pub(crate) tunnel_id: u64,
+    pub physical: PortNumber,
+    /// `TUNNEL_ID` of the packets that arrive by it.
+    pub tunnel_id: u64,
     /// Packets of the port begin with the key of their tunnel.
-    pub(crate) tunnel_keys: bool,
+    pub tunnel_keys: bool,
     /// Longest packet in bytes.
-    pub(crate) len_max: usize,
-    pub(crate) config: PortConfig,
-    pub(crate) queues: Vec<QueueSettings>,
-    pub(crate) shared: std::sync::Arc<PortShared>,
+    pub len_max: usize,
+    /// Its configuration.
+    pub config: PortConfig,
+    /// Its queues.
+    pub queues: Vec<QueueSettings>,
+    /// What outlives changes of its configuration.
+    pub shared: std::sync::Arc<PortShared>,
 }
 
 impl PortView {

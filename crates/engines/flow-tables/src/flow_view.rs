@@ -10,14 +10,19 @@ use crate::meter_view::MeterView;
 
 /// The instructions of an entry, by their kind. They are executed in this order (section 5.9).
 #[derive(Debug, Default)]
-pub(crate) struct Instructions {
-    pub(crate) meter: Option<u32>,
-    pub(crate) apply: Box<[Action]>,
-    pub(crate) clear: bool,
-    pub(crate) write: Box<[Action]>,
+pub struct Instructions {
+    /// The meter that packets go through.
+    pub meter: Option<u32>,
+    /// Actions that are applied.
+    pub apply: Box<[Action]>,
+    /// The action set is cleared.
+    pub clear: bool,
+    /// Actions that are written into the action set.
+    pub write: Box<[Action]>,
     /// New bits of the metadata, and which bits are new.
-    pub(crate) metadata: Option<(u64, u64)>,
-    pub(crate) goto: Option<u8>,
+    pub metadata: Option<(u64, u64)>,
+    /// The table that comes next.
+    pub goto: Option<u8>,
     /// The applied actions change fields.
     changes: bool,
     /// All of them as the controller gave them.
@@ -27,7 +32,8 @@ pub(crate) struct Instructions {
 }
 
 impl Instructions {
-    pub(crate) fn new(instructions: &[Instruction]) -> Instructions {
+    /// Sorts instructions by their kind. An entry has at most one of each.
+    pub fn new(instructions: &[Instruction]) -> Instructions {
         let mut by_kind = Instructions { given: PackedInstructions::new(instructions), ..Instructions::default() };
         for instruction in instructions {
             match instruction {

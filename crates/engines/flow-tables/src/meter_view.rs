@@ -4,9 +4,9 @@
 //! virtual-scheduling form). A packet conforms if that time is at most the burst's time ahead of now; it then moves the time on by
 //! its own length at the band's rate. Times are in units of 1/16 ns, so that rates of up to 100 Gbit/s are exact to 1 %.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use linerate_openflow::{Band, BandKind, MeterFlags};
+use linerate_openflow::{Band, BandKind, BandStats, MeterFlags};
 
 use crate::tally::{Pair, PerWorker};
 
@@ -19,21 +19,23 @@ const DEFAULT_BURST_NS: u64 = 50_000_000;
 
 /// A band.
 #[derive(Debug)]
-pub(crate) struct BandView {
-    pub(crate) band: Band,
+struct BandView {
+    band: Band,
     /// Bits, or packets, in a second.
     rate: u64,
     burst_units: u64,
     full_at: AtomicU64,
-    pub(crate) tally: PerWorker<Pair>,
+    tally: PerWorker<Pair>,
 }
 
-/// A meter.
+/// A meter, immutable but for its buckets and counters.
 #[derive(Debug)]
-pub(crate) struct MeterView {
+pub struct MeterView {
     counts_packets: bool,
-    pub(crate) bands: Vec<BandView>,
-    pub(crate) tally: PerWorker<Pair>,
+    bands: Vec<BandView>,
+    tally: PerWorker<Pair>,
+    /// Entries that use it; counted by the control thread alone.
+    flows: AtomicU32,
 }
 
 /// What a meter says of a packet.
@@ -45,10 +47,42 @@ pub(crate) enum Metered {
 }
 
 impl MeterView {
-    pub(crate) fn new(flags: MeterFlags, bands: &[Band], workers: usize) -> MeterView {
+    /// A meter that so many entries use, for so many workers.
+    pub fn new(flags: MeterFlags, bands: &[Band], flows: u32, workers: usize) -> MeterView {
         let counts_packets = flags.has(MeterFlags::PKTPS);
         let view = |band: &Band| BandView::new(band.clone(), flags, counts_packets, workers);
-        MeterView { counts_packets, bands: bands.iter().map(view).collect(), tally: PerWorker::new(workers) }
+        MeterView {
+            counts_packets,
+            bands: bands.iter().map(view).collect(),
+            tally: PerWorker::new(workers),
+            flows: AtomicU32::new(flows),
+        }
+    }
+
+    /// Packets and bytes of the meter.
+    pub fn counts(&self) -> (u64, u64) {
+        self.tally.total()
+    }
+
+    /// Counters of each band.
+    pub fn band_stats(&self) -> Vec<BandStats> {
+        let mut stats = Vec::new();
+        for band in &self.bands {
+            let (packets, bytes) = band.tally.total();
+            stats.push(BandStats { packets, bytes });
+        }
+        stats
+    }
+
+    /// Entries that use it.
+    pub fn flows(&self) -> u32 {
+        self.flows.load(Ordering::Relaxed)
+    }
+
+    /// Notes that one entry more uses it, or one less. By the control thread.
+    pub(crate) fn note_flow(&self, added: bool) {
+        let before = self.flows();
+        self.flows.store(if added { before + 1 } else { before.saturating_sub(1) }, Ordering::Relaxed);
     }
 
     /// True if the meter may change packets.

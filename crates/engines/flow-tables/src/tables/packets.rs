@@ -5,36 +5,36 @@ use std::sync::atomic::Ordering;
 
 use linerate_openflow::{Action, ErrorKind, NO_BUFFER, OfError, PacketIn, PacketInReason, PacketOut, PortNumber};
 
-use super::{Event, Switch};
+use super::{Event, FlowTables};
 use crate::records::{PacketInRecord, PacketOutRecord};
 
 /// The controller wants the whole packet (`OFPCML_NO_BUFFER`).
 const WHOLE: u16 = 0xffff;
 
-impl Switch {
+impl FlowTables {
     /// Sends a packet of a controller.
     ///
     /// # Errors
     /// What the specification says of the request; nothing has happened then.
-    pub fn packet_out(&mut self, request: PacketOut, now_ns: u64) -> Result<(), OfError> {
-        self.now_ns = self.now_ns.max(now_ns);
+    pub fn packet_out(&mut self, request: PacketOut) -> Result<(), OfError> {
         let in_port = request.in_port;
         let valid = in_port == PortNumber::CONTROLLER || in_port == PortNumber::LOCAL;
         if !valid && (in_port.0 == 0 || in_port > PortNumber::MAX) {
             return Err(ErrorKind::BadRequestBadPort.into());
         }
-        self.check_packet_out(&request.actions)?;
+        self.state().check_packet_out(&request.actions)?;
         let data = if request.buffer_id == NO_BUFFER {
             request.data
         } else {
             let buffered = self.buffers.take(request.buffer_id);
             buffered.ok_or(OfError(ErrorKind::BadRequestBufferUnknown))?.data
         };
+        let state = self.state();
         let to = request.actions.iter().find_map(|action| match action {
-            Action::Output { port, .. } => self.ports.get(&port.0),
+            Action::Output { port, .. } => state.port_by_number(*port),
             _ => None,
         });
-        let worker = to.or(self.ports.get(&in_port.0)).map_or(0, |port| port.shared.home());
+        let worker = to.or_else(|| state.port_by_number(in_port)).map_or(0, |port| port.shared.home());
         self.give_to_worker(worker, PacketOutRecord { in_port, actions: Some(Arc::new(request.actions)), data });
         Ok(())
     }
@@ -50,7 +50,7 @@ impl Switch {
     pub(super) fn send_buffered(&mut self, number: u32) {
         let Some(buffered) = self.buffers.take(number) else { return };
         let in_port = PortNumber(buffered.fields.in_port);
-        let worker = self.ports.get(&in_port.0).map_or(0, |port| port.shared.home());
+        let worker = self.state().port_by_number(in_port).map_or(0, |port| port.shared.home());
         self.give_to_worker(worker, PacketOutRecord { in_port, actions: None, data: buffered.data });
     }
 
@@ -81,7 +81,7 @@ impl Switch {
                 taken += 1;
                 let (packet_in, memory) = self.packet_in(record);
                 self.workers[worker].packet_ins.give_back(memory);
-                self.events.push_back(Event::PacketIn(packet_in));
+                self.events.push(Event::PacketIn(packet_in));
             }
         }
         if taken == most {

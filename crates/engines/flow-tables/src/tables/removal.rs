@@ -6,7 +6,7 @@ use linerate_classify::Counts;
 use linerate_openflow::{FlowFlags, FlowRemoved, FlowRemovedReason};
 
 use super::entries::Entry;
-use super::{Event, Switch};
+use super::{Event, FlowTables};
 
 /// What waits until each worker has seen `version`.
 #[derive(Clone, Copy)]
@@ -20,7 +20,7 @@ pub(super) struct Removed {
     reason: FlowRemovedReason,
 }
 
-impl Switch {
+impl FlowTables {
     /// Takes an entry out of its table.
     pub(super) fn remove_entry(&mut self, index: u32, reason: FlowRemovedReason) {
         self.end_entry(index, reason, true);
@@ -80,7 +80,7 @@ impl Switch {
         let Some(entry) = self.entries.with_ended(index) else { return };
         if entry.flags.has(FlowFlags::SEND_FLOW_REM) {
             let counts = self.counts_of(index, entry);
-            self.events.push_back(Event::FlowRemoved(FlowRemoved {
+            self.events.push(Event::FlowRemoved(FlowRemoved {
                 cookie: entry.cookie,
                 priority: entry.priority,
                 reason,

@@ -34,35 +34,49 @@ fn same_kind(one: &Action, other: &Action) -> bool {
     }
 }
 
-/// An action set.
+/// An action set: at most one action of each type, and of set-field one of each field, in the order in which they are executed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ActionSet(Vec<Action>);
+pub struct ActionSet(Vec<Action>);
 
 impl ActionSet {
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    pub(crate) fn clear(&mut self) {
+    /// Takes all actions out.
+    pub fn clear(&mut self) {
         self.0.clear();
     }
 
     /// Writes actions into the set; each replaces one of its type.
-    pub(crate) fn write(&mut self, actions: &[Action]) {
+    pub fn write(&mut self, actions: &[Action]) {
         for action in actions {
             self.0.retain(|old| !same_kind(old, action));
-            self.0.push(action.clone());
+            let at = self.0.partition_point(|old| place(old) <= place(action));
+            self.0.insert(at, action.clone());
         }
     }
 
     /// The actions in the order in which they are executed. A group makes an output void.
-    pub(crate) fn in_order(mut self) -> Vec<Action> {
+    pub fn in_order(mut self) -> Vec<Action> {
         if self.0.iter().any(|action| matches!(action, Action::Group(_))) {
             self.0.retain(|action| !matches!(action, Action::Output { .. }));
         }
-        self.0.sort_by_key(place);
         self.0
     }
+}
+
+/// The groups that actions name, each once.
+pub fn groups_of(actions: &mut dyn Iterator<Item = &Action>) -> Vec<u32> {
+    let mut groups = Vec::new();
+    for action in actions {
+        if let Action::Group(group) = action
+            && !groups.contains(group)
+        {
+            groups.push(*group);
+        }
+    }
+    groups
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 use linerate_openflow::FlowRemovedReason;
 
-use super::Switch;
+use super::FlowTables;
 use super::entries::Entry;
 
 /// Entries that one call looks at, at most.
@@ -30,7 +30,7 @@ impl Timeouts {
     }
 }
 
-impl Switch {
+impl FlowTables {
     /// Sees to it that an entry ends in time.
     pub(super) fn note_timeouts(&mut self, index: u32) {
         let generation = self.entries.generation(index);

@@ -19,23 +19,27 @@ use crate::relevant::RelevantBits;
 use crate::tally::{Account, PerWorker, TableTally};
 
 /// Tables of a switch: 0 to 254.
-pub(crate) const TABLES: usize = 255;
+pub const TABLES: usize = 255;
 
-/// Everything but the flow tables.
+/// Everything that workers read beside the flow tables: ports, groups, meters and the configuration. It is replaced as a whole.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct State {
+pub struct State {
     /// Another number for each state.
     pub(crate) number: u64,
-    pub(crate) config: SwitchConfig,
+    /// The configuration.
+    pub config: SwitchConfig,
     /// No controller is connected, and the switch forwards by itself.
-    pub(crate) standalone: bool,
+    pub standalone: bool,
     /// A controller wants packets whose TTL is invalid.
-    pub(crate) wants_invalid_ttl: bool,
+    pub wants_invalid_ttl: bool,
     /// By slot. A port keeps its slot as long as it exists.
-    pub(crate) ports: Vec<Option<Arc<PortView>>>,
-    pub(crate) slots: HashMap<PortNumber, u16>,
-    pub(crate) groups: HashMap<u32, Arc<GroupView>>,
-    pub(crate) meters: HashMap<u32, Arc<MeterView>>,
+    pub ports: Vec<Option<Arc<PortView>>>,
+    /// The slots of ports.
+    pub slots: HashMap<PortNumber, u16>,
+    /// Groups by number.
+    pub groups: HashMap<u32, Arc<GroupView>>,
+    /// Meters by number.
+    pub meters: HashMap<u32, Arc<MeterView>>,
 }
 
 impl State {
@@ -102,18 +106,26 @@ impl TableView {
 /// The control thread's end of the states.
 pub(crate) struct States {
     slab: Slab<Arc<State>>,
-    current: u32,
+    /// The present state, and its index.
+    current: Arc<State>,
+    index: u32,
 }
 
 impl States {
     pub(crate) fn new(domain: &Domain, state: State) -> States {
         let mut slab = Slab::new(domain, u32::MAX);
-        let current = slab.insert(Arc::new(state)).unwrap_or_default();
-        States { slab, current }
+        let current = Arc::new(state);
+        let index = slab.insert(Arc::clone(&current)).unwrap_or_default();
+        States { slab, current, index }
     }
 
-    pub(crate) fn current(&self) -> Arc<State> {
-        self.slab.get(self.current).cloned().unwrap_or_default()
+    pub(crate) fn current(&self) -> &State {
+        &self.current
+    }
+
+    /// A copy of the present state, to be changed.
+    pub(crate) fn copy(&self) -> State {
+        State::clone(&self.current)
     }
 
     pub(crate) fn reader(&self) -> SlabReader<Arc<State>> {
@@ -124,11 +136,12 @@ impl States {
     pub(crate) fn publish(&mut self, mut state: State, shared: &Shared) {
         state.number += 1;
         let number = state.number;
-        let Ok(index) = self.slab.insert(Arc::new(state)) else { return };
+        let state = Arc::new(state);
+        let Ok(index) = self.slab.insert(Arc::clone(&state)) else { return };
         shared.state.store(index, Ordering::Release);
         shared.state_number.store(number, Ordering::Release);
-        self.slab.remove(self.current);
-        self.current = index;
+        self.slab.remove(self.index);
+        (self.current, self.index) = (state, index);
     }
 }
 
@@ -139,7 +152,7 @@ impl Shared {
             flows,
             relevant: RelevantBits::new(),
             states: states.reader(),
-            state: AtomicU32::new(states.current),
+            state: AtomicU32::new(states.index),
             state_number: AtomicU64::new(states.current().number),
             macs: MacTable::new(),
             accounts: PerWorker::new(workers),

@@ -106,12 +106,16 @@ impl PacketBuffer for Vec<u8> {
     }
 
     fn prepend(&mut self, bytes: usize) -> bool {
-        self.splice(..0, std::iter::repeat_n(0, bytes));
+        let len = self.len();
+        self.resize(len + bytes, 0);
+        self.copy_within(..len, bytes);
         true
     }
 
     fn adj(&mut self, bytes: usize) {
-        self.drain(..bytes.min(self.len()));
+        let gone = bytes.min(self.len());
+        self.copy_within(gone.., 0);
+        self.truncate(self.len() - gone);
     }
 
     fn pad(&mut self, bytes: usize) {

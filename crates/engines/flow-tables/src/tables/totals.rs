@@ -1,6 +1,6 @@
-//! What the switch counts as a whole, and what it has learned.
+//! What all workers count together.
 
-use super::Switch;
+use super::FlowTables;
 use crate::drops::DropReason;
 use crate::tally::{Account, Tally};
 
@@ -50,7 +50,7 @@ pub struct Totals {
     pub entries: u64,
 }
 
-impl Switch {
+impl FlowTables {
     /// The account of the switch.
     pub fn totals(&self) -> Totals {
         let sum = |of: fn(&Account) -> &Tally| self.shared.accounts.sum(of);
@@ -78,8 +78,16 @@ impl Switch {
 
     /// Lost packets by reason, of all workers. Reasons without packets are left out.
     pub fn drops(&self) -> Vec<(DropReason, u64)> {
-        let of = |reason| self.shared.accounts.iter().map(|account| account.drops.read(reason)).sum();
-        let drops = DropReason::ALL.into_iter().map(|reason| (reason, of(reason)));
-        drops.filter(|(_, packets)| *packets > 0).collect()
+        let mut drops = Vec::new();
+        for reason in DropReason::ALL {
+            let mut packets = 0;
+            for account in self.shared.accounts.iter() {
+                packets += account.drops.read(reason);
+            }
+            if packets > 0 {
+                drops.push((reason, packets));
+            }
+        }
+        drops
     }
 }
