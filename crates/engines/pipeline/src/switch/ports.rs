@@ -28,7 +28,7 @@ pub struct PortSettings {
     pub physical: Option<PortNumber>,
     /// `TUNNEL_ID` of the packets that arrive by the port; 0 if it is not the end of a tunnel.
     pub tunnel_id: u64,
-    /// Each packet of the port begins with the key of its tunnel, [`linerate_port::TUNNEL_KEY_BYTES`] bytes that are `TUNNEL_ID`.
+    /// Each packet of the port begins with the key of its tunnel, `linerate_port::TUNNEL_KEY_BYTES` bytes that are `TUNNEL_ID`.
     pub tunnel_keys: bool,
     /// Longest packet in bytes. Packets that the switch has put together of fragments are cut again if they are longer.
     pub len_max: usize,
