@@ -66,16 +66,17 @@ impl ActionSet {
     }
 }
 
-/// The groups that actions name, each once.
+/// The groups that actions name, each once, in the order of their numbers.
 pub fn groups_of(actions: &mut dyn Iterator<Item = &Action>) -> Vec<u32> {
     let mut groups = Vec::new();
     for action in actions {
-        if let Action::Group(group) = action
-            && !groups.contains(group)
-        {
+        if let Action::Group(group) = action {
             groups.push(*group);
         }
     }
+    // A message may name thousands.
+    groups.sort_unstable();
+    groups.dedup();
     groups
 }
 
