@@ -12,6 +12,7 @@ const FRUITLESS_MAX: u32 = 4096;
 const LOOKS_MAX: u64 = 1024;
 
 impl RxCounter for MemifPort {
+    #[inline]
     fn count(&mut self, packets: u64, timeout_ns: u64) -> Result<Counted, PortError> {
         let mut counted = Counted::default();
         self.begin_receiving()?;
@@ -45,6 +46,7 @@ impl RxCounter for MemifPort {
 }
 
 impl MemifPort {
+    #[inline]
     fn begin_receiving(&mut self) -> Result<(), PortError> {
         self.refresh_unless(true)?;
         self.take_back(false).map_err(|corrupt| self.broken(corrupt))?;
@@ -71,6 +73,7 @@ impl MemifPort {
         Ok(found > 0)
     }
 
+    #[inline]
     fn count_all(&mut self, packets: u64) -> Result<u64, Corrupt> {
         if self.remains.is_some() {
             let found = self.count_remains(packets);
@@ -84,6 +87,7 @@ impl MemifPort {
     }
 
     /// Counts what a peer sent that is gone. If it is nothing, or nonsense, its ring goes, too.
+    #[inline]
     #[cold]
     fn count_remains(&mut self, packets: u64) -> u64 {
         let found = self.remains.as_mut().map_or(0, |side| side.count(packets, &mut self.received).unwrap_or(0));

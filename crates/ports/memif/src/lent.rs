@@ -64,6 +64,7 @@ impl Lent {
     }
 
     /// Lends up to `most` free frames, and returns how many.
+    #[inline]
     pub(crate) fn lend_free(&mut self, pool: &mut Pool, most: u16) -> u16 {
         let most = most.min(self.room());
         pool.alloc(&mut self.slots, usize::from(most), usize::MAX) as u16
@@ -78,6 +79,7 @@ impl Lent {
     }
 
     /// Bytes of the oldest.
+    #[inline]
     pub(crate) fn first_len(&self) -> usize {
         self.slots.packet(0).len()
     }
@@ -90,6 +92,7 @@ impl Lent {
     }
 
     /// Takes back the frames of the oldest `count` slots, whatever is in them.
+    #[inline]
     pub(crate) fn take_free(&mut self, pool: &mut Pool, count: u16) {
         let count = count.min(self.count());
         pool.free_front(&mut self.slots, usize::from(count));

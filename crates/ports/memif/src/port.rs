@@ -154,6 +154,7 @@ impl MemifPort {
     }
 
     /// Takes what a peer sent that is gone. If it is nothing, or nonsense, its ring goes, too.
+    #[inline]
     #[cold]
     fn receive_remains(&mut self, batch: &mut Batch) -> usize {
         let mut store = Store { pool: &mut self.pool, totals: &mut self.received };
@@ -175,6 +176,7 @@ impl MemifPort {
 
     /// The same as [`MemifPort::receive_all`] while peers are asked to ring. The first packets after a silence go ahead of all that
     /// then is to be done, which takes system calls; bells are silenced, and looked behind, once nothing is found.
+    #[inline]
     #[cold]
     fn receive_armed(&mut self, batch: &mut Batch) -> Result<usize, Corrupt> {
         if self.woken {
@@ -205,6 +207,7 @@ impl MemifPort {
     }
 
     /// Asks the peer to ring, or no longer to.
+    #[inline]
     pub(crate) fn enable_interrupts(&mut self, wanted: bool) {
         self.woken = false;
         if self.armed == wanted {
@@ -221,6 +224,7 @@ impl MemifPort {
     }
 
     /// Takes away the ringing for what came so far: the caller looks at the rings after that.
+    #[inline]
     fn silence(&mut self) {
         self.receiver.iter().filter_map(Receiver::bell).for_each(|bell| bell.silence());
         if !self.armed {
@@ -233,6 +237,7 @@ impl MemifPort {
         }
     }
 
+    #[inline]
     fn is_ready(&mut self, interest: Interest) -> Result<bool, Corrupt> {
         if interest == Interest::Transmit {
             let Some(side) = &mut self.transmitter else { return Ok(false) };
@@ -253,6 +258,7 @@ impl MemifPort {
     }
 
     /// Sleeps for a while: until the peer rings (where it does), or a peer comes or goes. False when a signal ended it.
+    #[inline]
     fn sleep(&mut self, left_ns: u64) -> Result<bool, PortError> {
         let connected = self.connection != 0;
         let nap_ns = match (connected, self.armed) {
@@ -275,6 +281,7 @@ impl MemifPort {
 }
 
 impl Port for MemifPort {
+    #[inline]
     fn caps(&self) -> &Caps {
         &self.caps
     }
@@ -310,6 +317,7 @@ impl Port for MemifPort {
         }
     }
 
+    #[inline]
     fn transmit_ref(&mut self, batch: &Batch, from: usize) -> Result<usize, PortError> {
         let Some(side) = &mut self.transmitter else { return Ok(0) };
         let shown =
@@ -317,12 +325,14 @@ impl Port for MemifPort {
         shown.map_err(|corrupt| self.broken(corrupt))
     }
 
+    #[inline]
     fn flush(&mut self) -> Result<usize, PortError> {
         self.refresh_unless(true)?;
         self.take_back(true).map_err(|corrupt| self.broken(corrupt))?;
         Ok(0)
     }
 
+    #[inline]
     fn wait(&mut self, interest: Interest, timeout_ns: u64) -> Result<Readiness, PortError> {
         let deadline_ns = clock::now_ns().saturating_add(timeout_ns);
         loop {
@@ -346,6 +356,7 @@ impl Port for MemifPort {
         }
     }
 
+    #[inline]
     fn arm_wakeup(&mut self, add: &mut dyn FnMut(BorrowedFd<'_>)) -> bool {
         // A port that is broken has nothing to wait for but the next call, which says so.
         if self.refresh_unless(true).is_err() || self.connection != 0 && !self.options.interrupts {
@@ -360,11 +371,13 @@ impl Port for MemifPort {
     }
 
     /// While peers are asked to ring, the time of the next look at the ring.
+    #[inline]
     fn next_deadline_ns(&self) -> Option<u64> {
         self.armed.then_some(self.look_at_ns)
     }
 
     /// Not where frames are lent to the peer: those that it filled are to be had.
+    #[inline]
     fn rx_counter(&mut self) -> Option<&mut dyn RxCounter> {
         (!self.options.zero_copy).then_some(self)
     }

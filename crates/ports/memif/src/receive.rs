@@ -158,6 +158,7 @@ impl ReceiveSide {
     }
 
     /// Takes the packet in front, whatever it is.
+    #[inline]
     #[cold]
     fn receive_front(&mut self, left: u16, batch: &mut Batch, store: &mut Store) -> Result<Front, Corrupt> {
         let Some((slots, len)) = self.front(left)? else { return Ok(Front::Waits) };
@@ -181,6 +182,7 @@ impl ReceiveSide {
     }
 
     /// Slots and bytes of the packet in front; `None` if not all of it is there yet.
+    #[inline]
     fn front(&self, left: u16) -> Result<Option<(u16, usize)>, Corrupt> {
         let (mut slots, mut len) = (0, 0usize);
         loop {
@@ -252,6 +254,7 @@ impl ReceiveSide {
     }
 
     /// Counts the packet in front, whatever it is.
+    #[inline]
     #[cold]
     fn count_front(&mut self, left: u16, totals: &mut Received) -> Result<Front, Corrupt> {
         let Some((slots, len)) = self.front(left)? else { return Ok(Front::Waits) };
@@ -270,6 +273,7 @@ impl ReceiveSide {
 
     /// Copies a packet of `len` bytes out of the next slots to the end of the batch. The descriptors are read again: where they say
     /// something else by now, less is copied, and zeros follow. What was in the frames before is of others, and must not get out.
+    #[inline]
     fn gather(&self, slots: u16, len: usize, batch: &mut Batch, pool: &mut Pool) -> Scattered {
         let (mut steps, mut place, mut done) = (0..slots, Span::NONE, 0);
         pool.scatter(batch, len, 0, |frame| {
@@ -291,6 +295,7 @@ impl ReceiveSide {
 
     /// DPDK's client sets the mark of a packet that goes on and does not take it away when it fills the slot again; so whoever
     /// reads it does.
+    #[inline]
     fn clear_marks(&self, slots: u16) {
         for slot in 0..slots {
             let index = self.next.wrapping_add(slot);
@@ -371,6 +376,7 @@ impl ReceiveSide {
     }
 
     /// Whether the peer shall ring when it fills a slot.
+    #[inline]
     pub(crate) fn enable_interrupts(&self, wanted: bool) {
         let flags = if wanted && self.end.bell.is_some() { 0 } else { NO_INTERRUPT };
         self.end.ring.flags().store(flags, Ordering::SeqCst);

@@ -70,6 +70,7 @@ impl Receiver {
     }
 
     /// Whether the peer shall ring when it fills a slot.
+    #[inline]
     pub(crate) fn enable_interrupts(&self, wanted: bool) {
         match self {
             Receiver::Copying(side) => side.enable_interrupts(wanted),
@@ -77,6 +78,7 @@ impl Receiver {
         }
     }
 
+    #[inline]
     pub(crate) fn bell(&self) -> Option<&Arc<Doorbell>> {
         match self {
             Receiver::Copying(side) => side.end.bell.as_ref(),
@@ -120,6 +122,7 @@ impl Sender {
     }
 
     /// Sends packets from slot `from` on that stay in the batch; an end that hands frames over sends none so.
+    #[inline]
     pub(crate) fn transmit_ref(&mut self, batch: &Batch, from: usize, totals: &mut Sent) -> Result<usize, Corrupt> {
         match self {
             Sender::Copying(side) => side.transmit_ref(batch, from, totals),
@@ -128,6 +131,7 @@ impl Sender {
     }
 
     /// True when the packet that did not fit the last time may fit now.
+    #[inline]
     pub(crate) fn has_room(&mut self, pool: &mut Pool) -> Result<bool, Corrupt> {
         match self {
             Sender::Copying(side) => side.has_room(),

@@ -111,12 +111,13 @@ impl TransmitSide {
 
     /// Sends packets from slot `from` on that stay in the batch, up to the first that does not lie in one slot or does not fit into
     /// one buffer. Returns how many.
+    #[inline]
     pub(crate) fn transmit_ref(&mut self, batch: &Batch, from: usize, totals: &mut Sent) -> Result<usize, Corrupt> {
         let room = usize::from(self.room(batch.len().saturating_sub(from))?);
         let (mut count, mut bytes) = (0, 0);
         for (step, part) in batch.parts().skip(from).take(room).enumerate() {
             let index = self.next.wrapping_add(step as u16);
-            if part.bytes.is_empty() || part.more || !self.fill(index, part.bytes) {
+            if part.bytes.is_empty() || part.more || !self.fill::<true>(index, part.bytes) {
                 break;
             }
             bytes += part.bytes.len() as u64;
@@ -131,9 +132,10 @@ impl TransmitSide {
         Ok(count)
     }
 
-    /// Fills one slot with a whole packet; false if its buffer is too small, or none at all.
+    /// Fills one slot with a whole packet; false if its buffer is too small, or none at all. Each of the two callers has it compiled for
+    /// itself (does the packet stay in the batch?), because what one function alone calls becomes a part of it.
     #[inline]
-    fn fill(&self, index: u16, bytes: &[u8]) -> bool {
+    fn fill<const STAYS: bool>(&self, index: u16, bytes: &[u8]) -> bool {
         let length = bytes.len() as u32;
         match &self.end.buffers {
             Buffers::Peers(regions) => {
@@ -156,6 +158,7 @@ impl TransmitSide {
     }
 
     /// Slots whose buffers hold `len` bytes, of the next `room`; `None` if these, or the most that a packet may have, do not.
+    #[inline]
     fn slots_for(&self, len: usize, room: u16) -> Result<Option<u16>, Corrupt> {
         let mut held = 0;
         for step in 0..room.min(SLOTS_MAX) {
@@ -171,6 +174,7 @@ impl TransmitSide {
 
     /// Copies the first packet of the batch into the next slots. Descriptors are read again: where they say something else by
     /// now, a peer that changes them gets less, and not all of its packet.
+    #[inline]
     fn scatter(&self, batch: &Batch, extent: Extent, slots: u16) {
         let (mut rest, mut reader) = (extent.len, batch.reader(0, extent.slots));
         for step in 0..slots {
@@ -235,6 +239,7 @@ impl TransmitSide {
     }
 
     /// True when the packet that did not fit the last time may fit now.
+    #[inline]
     pub(crate) fn has_room(&mut self) -> Result<bool, Corrupt> {
         let wanted = self.wanted.min(self.end.ring.slots());
         let room = self.room(usize::from(wanted))?;
@@ -282,7 +287,7 @@ impl Alternates for TransmitSide {
         let whole = batch.totals().packets == batch.len() as u64;
         for (step, packet) in batch.iter().take(room).enumerate() {
             let index = self.next.wrapping_add(step as u16);
-            if packet.is_empty() || !whole && batch.more(step) || !self.fill(index, packet) {
+            if packet.is_empty() || !whole && batch.more(step) || !self.fill::<false>(index, packet) {
                 break;
             }
             bytes += packet.len() as u64;
@@ -297,6 +302,7 @@ impl Alternates for TransmitSide {
         Ok(count)
     }
 
+    #[inline]
     #[cold]
     fn transmit_front(&mut self, batch: &mut Batch, pool: &mut Pool, totals: &mut Sent) -> Result<Front, Stop> {
         let Some(extent) = batch.span(0) else { return Ok(Front::Waits) };

@@ -110,6 +110,7 @@ impl ZeroCopyRx {
     }
 
     /// Takes the packet in front, whatever it is.
+    #[inline]
     #[cold]
     fn receive_front(
         &mut self,
@@ -193,6 +194,7 @@ impl ZeroCopyRx {
     }
 
     /// Lends empty frames, as many as this ring should have and the pool has.
+    #[inline]
     fn post(&mut self, pool: &mut Pool) {
         let missing = self.lent.share().saturating_sub(self.lent.count());
         let (before, ring) = (self.lent.count(), &self.end.ring);
@@ -205,11 +207,13 @@ impl ZeroCopyRx {
     }
 
     /// Whether the peer shall ring when it fills a slot.
+    #[inline]
     pub(crate) fn enable_interrupts(&self, wanted: bool) {
         let flags = if wanted && self.end.bell.is_some() { 0 } else { NO_INTERRUPT };
         self.end.ring.flags().store(flags, Ordering::SeqCst);
     }
 
+    #[inline]
     pub(crate) fn bell(&self) -> Option<&Arc<Doorbell>> {
         self.end.bell.as_ref()
     }

@@ -72,6 +72,7 @@ impl ZeroCopyTx {
     }
 
     /// True when the packet that did not fit the last time may fit now.
+    #[inline]
     pub(crate) fn has_room(&mut self, pool: &mut Pool) -> Result<bool, Corrupt> {
         self.take_back(pool)?;
         let ready = self.lent.room() >= self.wanted;
@@ -108,6 +109,7 @@ impl Alternates for ZeroCopyTx {
         Ok(count)
     }
 
+    #[inline]
     #[cold]
     fn transmit_front(&mut self, batch: &mut Batch, pool: &mut Pool, totals: &mut Sent) -> Result<Front, Stop> {
         let Some(Extent { slots, len }) = batch.span(0) else { return Ok(Front::Waits) };

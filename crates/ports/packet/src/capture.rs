@@ -196,6 +196,7 @@ impl RingCapture {
     ///
     /// # Errors
     /// The interface is down or gone, and all that it brought before was walked.
+    #[inline]
     pub fn wait(&mut self, timeout_ns: u64) -> Result<bool, PortError> {
         if self.ring.ready() {
             return Ok(true);

@@ -63,6 +63,7 @@ impl Device {
     }
 
     /// Looks whether the MTU has changed, and returns true if so.
+    #[inline]
     pub(crate) fn reread_mtu(&mut self) -> io::Result<bool> {
         let frame_len_max = self.netdev.mtu()? as usize + ETHERNET_BYTES;
         Ok(std::mem::replace(&mut self.frame_len_max, frame_len_max) != frame_len_max)

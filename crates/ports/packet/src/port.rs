@@ -198,6 +198,7 @@ impl PacketPort {
     }
 
     /// The packet at the front cannot go as it is.
+    #[inline]
     #[cold]
     fn clear_front(&mut self, batch: &mut Batch, stop: Stop) -> Result<Step, PortError> {
         match stop {
@@ -218,6 +219,7 @@ impl PacketPort {
         }
     }
 
+    #[inline]
     fn wait_to_transmit(&mut self, timeout_ns: u64) -> Result<Readiness, PortError> {
         if std::mem::take(&mut self.driver_full) {
             clock::sleep_until_ns(clock::now_ns() + DRIVER_NAP_NS.min(timeout_ns));
@@ -234,15 +236,18 @@ impl PacketPort {
 }
 
 impl Port for PacketPort {
+    #[inline]
     fn caps(&self) -> &Caps {
         &self.caps
     }
 
+    #[inline]
     fn receive(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
         self.caps.check_pool(batch, &self.pool)?;
         self.receive_packets(batch)
     }
 
+    #[inline]
     fn transmit(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
         self.caps.check_pool(batch, &self.pool)?;
         let Some(offload) = self.senders.as_ref().map(Senders::offload) else {
@@ -272,6 +277,7 @@ impl Port for PacketPort {
         Ok(taken)
     }
 
+    #[inline]
     fn wait(&mut self, interest: Interest, timeout_ns: u64) -> Result<Readiness, PortError> {
         match interest {
             Interest::Receive => self.wait_to_receive(timeout_ns),
@@ -279,6 +285,7 @@ impl Port for PacketPort {
         }
     }
 
+    #[inline]
     fn arm_wakeup(&mut self, add: &mut dyn FnMut(BorrowedFd<'_>)) -> bool {
         // An interface that is down is looked at again by `receive`; its socket would show an error all the time.
         match &self.receiver {

@@ -30,11 +30,13 @@ impl Receiver {
     }
 
     /// True if `receive` may find a packet.
+    #[inline]
     pub(crate) fn ready(&self) -> bool {
         !self.long.is_empty() || self.ring.ready()
     }
 
     /// True if nothing is left of a packet that is handed out in parts: the socket tells of what is in the ring only.
+    #[inline]
     pub(crate) fn sleeps(&self) -> bool {
         self.long.is_empty()
     }
@@ -49,6 +51,7 @@ enum Run {
 }
 
 impl PacketPort {
+    #[inline]
     pub(crate) fn receive_packets(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
         if !self.receiver.as_ref().is_some_and(Receiver::ready) {
             return self.nothing_received().map(|()| 0);
@@ -96,6 +99,7 @@ impl PacketPort {
     }
 
     /// Takes the packet at the front out of the ring, to be handed out in parts, or counts it as lost.
+    #[inline]
     #[cold]
     fn take_long(&mut self, clock_offset_ns: u64) {
         let Some(Receiver { ring, socket, long }) = &mut self.receiver else { return };
@@ -147,6 +151,7 @@ impl PacketPort {
         Err(error)
     }
 
+    #[inline]
     pub(crate) fn wait_to_receive(&mut self, timeout_ns: u64) -> Result<Readiness, PortError> {
         let ready = |receiver: &Option<Receiver>| receiver.as_ref().is_some_and(Receiver::ready);
         if self.receiver.is_none() {
@@ -199,6 +204,7 @@ pub(crate) enum Loss {
 }
 
 /// Takes a packet over from the ring, or from the socket where the ring has only its beginning.
+#[inline]
 fn load(
     long: &mut LongPacket,
     ring: &BlockRing,
@@ -222,6 +228,7 @@ fn load(
 }
 
 /// Reads the whole packet, which the kernel keeps beside the ring, and puts its VLAN tag back.
+#[inline]
 fn load_copy(bytes: &mut [u8], socket: &Socket, packet: &PacketInRing) -> Option<(usize, VnetHeader)> {
     let tag = packet.tag.as_ref().map_or(&[][..], |tag| tag);
     let len_max = bytes.len();

@@ -86,6 +86,7 @@ impl PacketInRing {
     }
 
     /// True when the socket has the whole packet, beside the ring (PACKET_COPY_THRESH).
+    #[inline]
     pub(crate) fn has_copy(&self) -> bool {
         self.status & libc::TP_STATUS_COPY != 0
     }
@@ -147,6 +148,7 @@ impl BlockRing {
     /// 0 unless the last block came because it was full. Then as long as an eighth of the ring takes to fill at that
     /// block's rate, at most `pause_ns_max`, which is twice the time after which a block that is not full is handed over unless
     /// it is set: waking once for several blocks instead of once for each saves most of what a busy reader costs.
+    #[inline]
     pub(crate) fn take_pause_ns(&mut self) -> u64 {
         std::mem::take(&mut self.pause_ns)
     }
@@ -223,6 +225,7 @@ impl BlockRing {
     }
 
     /// What the kernel notes about a packet that was not taken out, right in front of it; of sockets with PACKET_VNET_HDR only.
+    #[inline]
     pub(crate) fn offload(&self, packet: &PacketInRing) -> VnetHeader {
         let mut note = [0; VnetHeader::BYTES];
         if let Some(at) = packet.start.checked_sub(VnetHeader::BYTES) {
@@ -255,6 +258,7 @@ impl BlockRing {
         }
     }
 
+    #[inline]
     fn copy_tagged(&self, packet: &PacketInRing, tag: [u8; TAG_BYTES], from: usize, to: &mut [u8]) {
         const TAG_END: usize = TAG_AT + TAG_BYTES;
         let end = from + to.len();
@@ -290,6 +294,7 @@ impl BlockRing {
         self.block * self.block_bytes
     }
 
+    #[inline]
     fn give_back_block(&mut self) {
         self.left = 0;
         self.mapping.store_release(self.block_start() + self.status_at, libc::TP_STATUS_KERNEL);
@@ -297,6 +302,7 @@ impl BlockRing {
     }
 
     /// Starts on the next block with packets, if the kernel has handed one over.
+    #[inline]
     fn open_block(&mut self) -> Result<bool, &'static str> {
         for _ in 0..self.blocks {
             if self.status() & libc::TP_STATUS_USER == 0 {
@@ -326,6 +332,7 @@ impl BlockRing {
         Ok(false)
     }
 
+    #[inline]
     fn pause_after_block(&self) -> u64 {
         if self.status() & libc::TP_STATUS_BLK_TMO != 0 {
             return 0;
@@ -389,6 +396,7 @@ impl BlockRing {
 }
 
 /// The tag that the kernel (or the NIC) took out of the packet; kernels before 3.14 do not tell the TPID.
+#[inline]
 fn tag_of(header: &PacketHeader) -> Option<[u8; TAG_BYTES]> {
     if (header.stored as usize) < TAG_AT {
         return None;
@@ -417,6 +425,7 @@ pub(crate) struct RingLosses {
 }
 
 impl RingLosses {
+    #[inline]
     pub(crate) fn count(&mut self, loss: Loss) {
         *match loss {
             Loss::Truncated => &mut self.truncated,

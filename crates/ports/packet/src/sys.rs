@@ -74,6 +74,7 @@ impl Socket {
 
     /// Reads the oldest packet beside the ring into the pieces, one after the other, and returns its length, which may be more
     /// than they hold.
+    #[inline]
     pub(crate) fn receive_copy(&self, pieces: &mut [&mut [u8]; 3]) -> io::Result<usize> {
         let mut parts =
             pieces.each_mut().map(|piece| libc::iovec { iov_base: piece.as_mut_ptr().cast(), iov_len: piece.len() });
@@ -203,11 +204,13 @@ impl Socket {
 }
 
 impl AsFd for Socket {
+    #[inline]
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 }
 
+#[inline]
 fn check(result: c_int) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
@@ -393,6 +396,7 @@ impl Drop for Mapping {
 #[cfg(test)]
 impl Mapping {
     /// The same ordinary memory mapped twice, for tests that write rings by themselves.
+    #[inline]
     pub(crate) fn pair(bytes: usize) -> (Mapping, Mapping) {
         // SAFETY: the name is a terminated string.
         let fd = unsafe { libc::memfd_create(c"ring".as_ptr(), libc::MFD_CLOEXEC) };
@@ -404,6 +408,7 @@ impl Mapping {
         (Mapping::new(fd.as_fd(), bytes).unwrap(), Mapping::new(fd.as_fd(), bytes).unwrap())
     }
 
+    #[inline]
     pub(crate) fn write(&mut self, offset: usize, from: &[u8]) {
         assert!(self.inside(offset, from.len()));
         // SAFETY: inside the mapping; the other mapping of these bytes is used by the same thread.

@@ -83,6 +83,7 @@ pub(crate) fn next_run(batch: &Batch, frame_len_max: usize, merges: bool) -> Run
 }
 
 /// The front packet has no last slot among the first [`SLOTS_MAX`].
+#[inline]
 #[cold]
 fn unfinished(batch: &Batch, frame_len_max: usize) -> Stop {
     if batch.len() < SLOTS_MAX {
@@ -93,6 +94,7 @@ fn unfinished(batch: &Batch, frame_len_max: usize) -> Stop {
     Stop::TooLong { len, max: frame_len_max.min(len) }
 }
 
+#[inline]
 #[cold]
 fn allowed_len(first_bytes: &[u8], frame_len_max: usize) -> usize {
     let tagged = first_bytes.get(12..14).is_some_and(|ethertype| ethertype == VLAN_ETHERTYPE);
@@ -100,6 +102,7 @@ fn allowed_len(first_bytes: &[u8], frame_len_max: usize) -> usize {
 }
 
 /// Slots of the first `packets` packets of a batch.
+#[inline]
 pub(crate) fn slots_of(batch: &Batch, packets: usize) -> usize {
     let ends = (0..batch.len()).filter(|index| !batch.more(*index));
     ends.take(packets).last().map_or(0, |index| index + 1)
@@ -120,6 +123,7 @@ pub(crate) enum Refusal {
     Other,
 }
 
+#[inline]
 pub(crate) fn refusal(error: &io::Error) -> Refusal {
     match error.raw_os_error() {
         Some(libc::EAGAIN) => Refusal::BufferFull,

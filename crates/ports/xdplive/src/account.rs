@@ -64,10 +64,12 @@ impl DeviceCounters {
         !self.taken.is_empty() && !self.refused.is_empty()
     }
 
+    #[inline]
     pub(crate) fn device(&self) -> &Netdev {
         &self.device
     }
 
+    #[inline]
     fn read(&self) -> io::Result<Counts> {
         if !self.is_exact() {
             return Ok(Counts::default());
@@ -78,6 +80,7 @@ impl DeviceCounters {
     }
 
     /// What became of `made` packets handed on since the last call.
+    #[inline]
     pub(crate) fn settle(&mut self, made: u64) -> Fate {
         if !self.is_exact() {
             let stranded = if self.link_state() == LinkState::Running { 0 } else { made };
@@ -90,6 +93,7 @@ impl DeviceCounters {
         judge(made, grown(now.taken, before.taken), grown(now.refused, before.refused))
     }
 
+    #[inline]
     pub(crate) fn link_state(&self) -> LinkState {
         match (self.device.index(), self.device.is_up(), self.device.is_running()) {
             (Ok(index), Ok(up), Ok(running)) if index == self.ifindex => match (up, running) {

@@ -63,6 +63,7 @@ impl Copier {
     }
 
     /// Writes packet `index` of the next run, which the parts make together; they were checked to fit.
+    #[inline]
     pub(crate) fn put<'a>(&self, index: usize, parts: impl Iterator<Item = &'a [u8]>) {
         let slot = SLOTS_AT + (index % SLOTS) * STRIDE;
         let mut at = slot + 8;
@@ -74,6 +75,7 @@ impl Copier {
     }
 
     /// Sends the packets of slots `0..count`, `batch_frames` between flushes.
+    #[inline]
     pub(crate) fn run(&self, count: usize, batch_frames: u32) -> (Copied, Result<(), BpfError>) {
         let unwritten_before = self.view.load(UNWRITTEN);
         self.view.store(NEXT, 0);
@@ -92,6 +94,7 @@ impl Copier {
 }
 
 /// Stores bytes, by words where they fill one.
+#[inline]
 fn store(words: &[AtomicU64], mut at: usize, mut bytes: &[u8]) {
     while let Some(word) = words.get(at / 8)
         && !bytes.is_empty()
@@ -106,6 +109,7 @@ fn store(words: &[AtomicU64], mut at: usize, mut bytes: &[u8]) {
 }
 
 /// Bytes of the longest frame, without FCS, for an interface with this MTU.
+#[inline]
 pub(crate) fn frame_len_max(mtu: usize) -> usize {
     (mtu + 14).min(LEN_MAX)
 }

@@ -93,6 +93,7 @@ impl XdpLivePort {
     }
 
     /// Nothing is made for an interface that cannot take it. Its MTU may be another than the last time.
+    #[inline]
     fn check_link(&mut self) -> Result<(), PortError> {
         match self.counters.link_state() {
             LinkState::Down => return Err(self.down()),
@@ -114,6 +115,7 @@ impl XdpLivePort {
 
     /// Books `made` packets of `bytes` together, and returns how many were sent. Says what is wrong when nothing at all comes
     /// through; the packets are lost and counted all the same.
+    #[inline]
     fn book(&mut self, made: u64, bytes: u64) -> Result<u64, PortError> {
         let fate = self.counters.settle(made);
         self.totals.sent += fate.sent;
@@ -158,24 +160,29 @@ impl XdpLivePort {
 }
 
 /// `bytes` of `made` packets, as far as they fall to `sent` of them. Exact when all or none were sent, or all are as long.
+#[inline]
 fn share(bytes: u64, sent: u64, made: u64) -> u64 {
     if made == 0 { 0 } else { (u128::from(bytes) * u128::from(sent) / u128::from(made)) as u64 }
 }
 
+#[inline]
 fn is_tagged(start: &[u8]) -> bool {
     matches!(start.get(12..14), Some([0x81, 0x00] | [0x88, 0xa8]))
 }
 
 impl Port for XdpLivePort {
+    #[inline]
     fn caps(&self) -> &Caps {
         &self.caps
     }
 
+    #[inline]
     fn receive(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
         self.caps.check_pool(batch, &self.pool)?;
         Ok(0)
     }
 
+    #[inline]
     fn transmit(&mut self, batch: &mut Batch) -> Result<usize, PortError> {
         self.caps.check_pool(batch, &self.pool)?;
         complete_checksums(batch);
@@ -193,6 +200,7 @@ impl Port for XdpLivePort {
         Ok(packets as usize)
     }
 
+    #[inline]
     fn wait(&mut self, interest: Interest, _timeout_ns: u64) -> Result<Readiness, PortError> {
         match interest {
             // Sending is over when `transmit` returns.
@@ -225,6 +233,7 @@ impl Port for XdpLivePort {
         Ok(Stats { tx_packets: totals.sent, tx_bytes: totals.sent_bytes, tx_drops, ..Stats::default() })
     }
 
+    #[inline]
     fn tx_generator(&mut self) -> Option<&mut dyn TxGenerator> {
         Some(self)
     }
@@ -232,6 +241,7 @@ impl Port for XdpLivePort {
 
 impl XdpLivePort {
     /// Copies packets until the slots are full, the batch is at its end, or a packet cannot be sent, which is the error.
+    #[inline]
     fn fill_slots(&mut self, batch: &Batch) -> Result<(), PortError> {
         self.shapes.clear();
         let mut first = 0;
@@ -245,6 +255,7 @@ impl XdpLivePort {
         Ok(())
     }
 
+    #[inline]
     fn check_packet(&self, start: &[u8], len: usize) -> Result<(), PortError> {
         self.check_len(is_tagged(start), len)?;
         if len < LEN_MIN {
@@ -253,6 +264,7 @@ impl XdpLivePort {
         Ok(())
     }
 
+    #[inline]
     fn check_len(&self, tagged: bool, len: usize) -> Result<(), PortError> {
         let max = self.caps.frame_len_max;
         // A tag comes on top of the MTU, but not on top of what a page holds.
@@ -263,6 +275,7 @@ impl XdpLivePort {
     }
 
     /// Sends what is in the slots, takes from the batch what the program took, and returns how many packets.
+    #[inline]
     fn send_slots(&mut self, batch: &mut Batch) -> Result<u64, PortError> {
         if self.shapes.is_empty() {
             return Ok(0);
@@ -296,6 +309,7 @@ impl TxGenerator for XdpLivePort {
         Ok(())
     }
 
+    #[inline]
     fn run(&mut self, packets: u64) -> Result<GeneratorRun, PortError> {
         self.check_link()?;
         let Some(stream) = &self.stream else { return Err(self.unsupported("no stream was loaded")) };
@@ -317,6 +331,7 @@ impl TxGenerator for XdpLivePort {
         }
     }
 
+    #[inline]
     fn packets_per_run(&self) -> u64 {
         match &self.stream {
             Some(stream) if stream.gap_ns_fixed > 0 => {
@@ -330,6 +345,7 @@ impl TxGenerator for XdpLivePort {
 
 impl LoadedStream {
     /// As fast as it goes.
+    #[inline]
     fn send(&mut self, packets: u64, batch_frames: u32) -> Result<(), BpfError> {
         let repeat = u32::try_from(packets).unwrap_or(u32::MAX);
         self.program.set_limit(self.program.sequence().saturating_add(repeat.into()));
@@ -337,6 +353,7 @@ impl LoadedStream {
     }
 
     /// Each packet when it is due: the program waits for those that are near, this thread sleeps until the others are.
+    #[inline]
     fn send_on_time(&mut self, packets: u64) -> Result<(), BpfError> {
         if !self.started {
             self.program.set_schedule(clock::now_ns(), self.gap_ns_fixed);
@@ -361,6 +378,7 @@ impl LoadedStream {
     }
 
     /// Packets that are due before a sleep would be worth it: one, or as many as the gap allows.
+    #[inline]
     fn near(&self, next: u64, target: u64, now_ns: u64) -> u64 {
         let gap_ns = self.gap_ns_fixed >> 32;
         if gap_ns > SPIN_NS {

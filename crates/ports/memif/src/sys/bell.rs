@@ -113,6 +113,8 @@ impl Doorbell {
     }
 
     /// Rings at a peer, which may make that hang.
+    #[inline]
+    #[cold]
     pub(crate) fn ring_peer(&self, watch: &RingWatch) {
         self.ringing.fetch_add(1, Ordering::SeqCst);
         watch.begin();
@@ -126,6 +128,7 @@ impl Doorbell {
     }
 
     /// One that rings already needs nothing; so no error is of interest.
+    #[inline]
     fn write(&self) {
         let one = 1u64.to_ne_bytes();
         // SAFETY: eight live bytes.
@@ -162,6 +165,7 @@ impl Doorbell {
     }
 
     /// Takes the ringing away, if there is some.
+    #[inline]
     pub(crate) fn silence(&self) {
         let mut count = [0u8; 8];
         let part = libc::iovec { iov_base: count.as_mut_ptr().cast(), iov_len: count.len() };
@@ -175,6 +179,7 @@ impl Doorbell {
 }
 
 impl AsFd for Doorbell {
+    #[inline]
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
@@ -196,6 +201,7 @@ impl Alarm {
     }
 
     /// Sets it to ring once in `delay_ns`, or with 0 never. It no longer rings for what was before.
+    #[inline]
     pub(crate) fn set(&self, delay_ns: u64) {
         let part = |ns: u64| libc::timespec {
             tv_sec: (ns / 1_000_000_000) as _,
@@ -208,6 +214,7 @@ impl Alarm {
 }
 
 impl AsFd for Alarm {
+    #[inline]
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }

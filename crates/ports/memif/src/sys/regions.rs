@@ -60,6 +60,7 @@ impl Span<'_> {
     /// No bytes.
     pub(crate) const NONE: Span<'static> = Span { start: NonNull::dangling(), length: 0, _regions: PhantomData };
 
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.length
     }

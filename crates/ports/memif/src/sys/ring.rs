@@ -61,6 +61,7 @@ impl Ring {
         self.cookie().store(COOKIE, Ordering::Release);
     }
 
+    #[inline]
     pub(crate) fn slots(&self) -> u16 {
         self.mask.wrapping_add(1)
     }

@@ -54,6 +54,7 @@ impl Messages {
     ///
     /// # Errors
     /// When it took none: the errno of the first.
+    #[inline]
     pub(crate) fn send(&mut self, socket: &Socket, batch: &mut Batch, slots: usize, notes: bool) -> io::Result<usize> {
         let messages = self.build(batch, slots.min(SLOTS_MAX).min(batch.len()), notes);
         let mut part = self.parts.as_mut_ptr();
@@ -70,11 +71,13 @@ impl Messages {
     }
 
     /// True if the first message of the last call was of several packets.
+    #[inline]
     pub(crate) fn first_is_merged(&self) -> bool {
         self.fronts.first().is_some_and(|front| front.packets > 1)
     }
 
     /// Fills the arrays, and returns how many messages there are.
+    #[inline]
     fn build(&mut self, batch: &mut Batch, slots: usize, notes: bool) -> usize {
         let has_partial = notes && batch.has_partial_checksums(0);
         let (mut at, mut part, mut messages) = (0, 0, 0);
@@ -117,6 +120,7 @@ impl Messages {
     }
 }
 
+#[inline]
 fn part_of(bytes: &[u8]) -> libc::iovec {
     libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() }
 }
