@@ -189,8 +189,9 @@ impl Entry {
             || self.has_action(|action| matches!(action, Action::Group(group) if *group == wanted))
     }
 
-    pub(super) fn uses_meter(&self, wanted: u32) -> bool {
-        self.instructions.meter == Some(wanted)
+    /// True if it uses one of these meters, which are in the order of their numbers.
+    pub(super) fn uses_one_of(&self, meters: &[u32]) -> bool {
+        self.instructions.meter.is_some_and(|meter| meters.binary_search(&meter).is_ok())
     }
 
     pub(super) fn has_cookie(&self, cookie: u64, mask: u64) -> bool {

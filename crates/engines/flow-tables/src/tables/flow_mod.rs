@@ -203,19 +203,20 @@ impl FlowTables {
         }
     }
 
-    /// Ends the entries that use a meter.
-    pub fn remove_users_of_meter(&mut self, meter: u32) {
-        if self.state().meters.get(&meter).is_none_or(|view| view.flows() == 0) {
+    /// Ends the entries that use one of these meters, which are in the order of their numbers.
+    pub fn remove_users_of_meters(&mut self, meters: &[u32]) {
+        let state = self.state();
+        if meters.iter().all(|meter| state.meters.get(meter).is_none_or(|view| view.flows() == 0)) {
             return;
         }
-        for index in self.entries.of_tables(0..=TABLE_MAX, &|entry| entry.uses_meter(meter)) {
+        for index in self.entries.of_tables(0..=TABLE_MAX, &|entry| entry.uses_one_of(meters)) {
             self.remove_entry(index, FlowRemovedReason::Delete);
         }
     }
 
-    /// Ends the entries that use one of these groups.
+    /// Ends the entries that use one of these groups, which are in the order of their numbers.
     pub fn remove_users_of_groups(&mut self, groups: &[u32]) {
-        let is_one = |action: &Action| matches!(action, Action::Group(group) if groups.contains(group));
+        let is_one = |action: &Action| matches!(action, Action::Group(group) if groups.binary_search(group).is_ok());
         for index in self.entries.of_tables(0..=TABLE_MAX, &|entry| entry.has_action(is_one)) {
             self.remove_entry(index, FlowRemovedReason::GroupDelete);
         }

@@ -71,8 +71,8 @@ impl Switch {
             METER_ALL => self.meters.keys().copied().collect(),
             one => self.meters.contains_key(&one).then_some(one).into_iter().collect(),
         };
+        self.tables.remove_users_of_meters(&doomed);
         for meter in &doomed {
-            self.tables.remove_users_of_meter(*meter);
             self.meters.remove(meter);
         }
         if !doomed.is_empty() {

@@ -144,6 +144,49 @@ fn meters_drop_what_exceeds_their_rate() {
     rig.check();
 }
 
+/// Where all are deleted, the entries that use them are looked for in one pass. It was a pass for each meter, and for each action a look at
+/// all groups.
+#[test]
+fn all_meters_and_all_groups_end_with_their_entries() {
+    const MANY: u32 = 1_000;
+    let mut rig = Rig::new(2);
+    for number in 1..=MANY {
+        let bands = vec![Band { kind: BandKind::Drop, rate: 1, burst_size: 1 }];
+        let command = MeterCommand::Add;
+        let flags = MeterFlags(MeterFlags::PKTPS);
+        rig.switch.meter_mod(MeterMod { command, flags, meter: number, bands }, rig.now_ns).unwrap();
+        rig.add_group(GroupKind::Indirect, number, vec![bucket(0, None, vec![output(2)])]);
+        let to = |port: u32| Match::default().with(Field::EthType, 0x0800).with(Field::Ipv4Dst, port.into());
+        // Every other meter has an entry, and every other group.
+        let instructions = match number % 2 {
+            0 => vec![Instruction::Meter(number), Instruction::ApplyActions(vec![output(2)])],
+            _ => apply(vec![Action::Group(number)]),
+        };
+        rig.add(FlowMod { flags: FlowFlags(FlowFlags::SEND_FLOW_REM), ..add(1, to(number), instructions) });
+    }
+    rig.add(add(1, in_port(1), apply(vec![output(2)])));
+    let ended = |rig: &mut Rig, reason: FlowRemovedReason| {
+        let events = rig.events();
+        let all = events.iter().all(|event| matches!(event, Event::FlowRemoved(one) if one.reason == reason));
+        assert!(all, "{:?}", events.first());
+        events.len()
+    };
+    let delete = |meter| MeterMod { command: MeterCommand::Delete, flags: MeterFlags(0), meter, bands: Vec::new() };
+    rig.switch.meter_mod(delete(2), rig.now_ns).unwrap();
+    assert_eq!(ended(&mut rig, FlowRemovedReason::Delete), 1);
+    rig.switch.meter_mod(delete(1), rig.now_ns).unwrap();
+    assert_eq!(ended(&mut rig, FlowRemovedReason::Delete), 0);
+    rig.switch.meter_mod(delete(METER_ALL), rig.now_ns).unwrap();
+    assert_eq!(ended(&mut rig, FlowRemovedReason::Delete), MANY as usize / 2 - 1);
+    rig.group(group(GroupCommand::Delete, GroupKind::All, GROUP_ALL, vec![])).unwrap();
+    assert_eq!(ended(&mut rig, FlowRemovedReason::GroupDelete), MANY as usize / 2);
+    let saved = rig.switch.saved();
+    assert!(saved.groups.is_empty() && saved.meters.is_empty());
+    let packet = udp(1, 2, [1, 2]);
+    assert_eq!(rig.send(1, &packet), [(2, packet.clone())]);
+    rig.check();
+}
+
 #[test]
 fn meters_raise_the_drop_precedence() {
     let mut rig = Rig::new(2);
