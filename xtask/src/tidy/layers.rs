@@ -113,6 +113,10 @@ fn inside(member: &Crate, other: &Crate) -> Option<String> {
             Some(format!("depends on {name}; an engine has no clock, no socket and no kernel"))
         }
         ("lab", "port" | "ports") if folder == "report" => Some(format!("depends on {name}; report knows no ports")),
+        // `send` and `receive` write latencies as the lab does.
+        ("apps", "lab") if folder != "cli" && !(folder == "traffic" && other_folder == "report") => {
+            Some(format!("depends on {name}; a program that moves packets knows no lab"))
+        }
         ("port", "port") if folder == "port" => Some(format!("depends on {name}; port is the waist")),
         _ => None,
     }
@@ -159,6 +163,7 @@ mod tests {
             member("crates/lab/tester", &["linerate-ledger", "linerate-gen", "linerate-ports"]),
             member("crates/lab/runner", &["linerate-tester", "linerate-search"]),
             member("crates/apps/cli", &["linerate-runner", "linerate-ports"]),
+            member("crates/apps/bridge", &["linerate-ports"]),
             member("xtask", &["anyhow"]),
         ]
     }
@@ -199,6 +204,7 @@ mod tests {
             ("crates/lab/report", "linerate-ports", "knows no ports"),
             ("crates/lab/runner", "linerate", "layer apps above"),
             ("crates/apps/cli", "xtask", "tool of the workspace"),
+            ("crates/apps/bridge", "linerate-report", "knows no lab"),
         ] {
             let complaints = with(folder, name);
             assert_eq!(complaints.len(), 1, "{folder} -> {name}: {complaints:?}");

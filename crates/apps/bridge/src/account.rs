@@ -1,8 +1,8 @@
 //! Parts of the accounts of tools that move packets: as JSON and for people.
 
 use linerate_port::{Drops, Stats, drops_that_happened};
-use linerate_report::units::{count, percent, pps};
-use linerate_report::{Timestamp, Tool};
+use linerate_units::show::{count, percent, pps};
+use linerate_units::{Timestamp, Tool};
 use serde::Serialize;
 
 use linerate_console::watch::EndedBy;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use linerate_port::Caps;
-use linerate_report::Timestamp;
-use linerate_report::units::{count, pps};
 use linerate_sys::{clock, signal};
+use linerate_units::Timestamp;
+use linerate_units::show::{count, pps};
 use linerate_units::{duration_ns, positive_duration_ns};
 use linerate_worker::{Control, Meter};
 use serde::Serialize;

@@ -3,7 +3,7 @@
 use linerate_console::tables::{QueueRow, queue_lines, uneven_queues};
 use linerate_control::{QueueDocument, WorkerDocument};
 use linerate_port::Drops;
-use linerate_report::units::count;
+use linerate_units::show::count;
 
 /// A table whose columns are as wide as their widest cell. The first row is the head; `right` columns hold numbers.
 pub fn table(rows: Vec<Vec<String>>, right: &[usize]) -> String {

@@ -5,7 +5,7 @@ use super::common;
 use std::collections::{HashMap, HashSet};
 
 use common::{Chain, Ended, Run};
-use linerate_report::units::count;
+use linerate_units::show::count;
 use linerate_wire::FlowKey;
 use serde_json::Value;
 

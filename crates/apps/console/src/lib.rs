@@ -28,7 +28,7 @@ pub mod tables;
 pub mod watch;
 
 pub use line::{err, lost_output, note, out, print};
-use linerate_report::Tool;
+use linerate_units::Tool;
 
 /// This program.
 pub fn tool() -> Tool {

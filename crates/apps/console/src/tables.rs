@@ -1,7 +1,7 @@
 //! Tables of what several queues and several cores did, in results for people and in documents.
 
 use linerate_port::{Drops, Stats, drops_that_happened};
-use linerate_report::units::{count, percent};
+use linerate_units::show::{count, percent};
 use serde::Serialize;
 
 use crate::shares::{known_reason, uneven, uneven_because};

@@ -1,6 +1,6 @@
 //! Which packets: a range of numbers or of times.
 
-use linerate_report::Timestamp;
+use linerate_units::Timestamp;
 use linerate_units::duration_ns;
 
 /// `FROM..TO`, either end left out at will, both included.

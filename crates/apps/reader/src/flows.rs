@@ -1,7 +1,7 @@
 //! The table of flows.
 
 use linerate_capture::{Flow, FlowTable};
-use linerate_report::units::{count, nanoseconds};
+use linerate_units::show::{count, nanoseconds};
 use serde::Serialize;
 
 use super::line::time;

@@ -1,7 +1,7 @@
 //! A packet as a line.
 
 use linerate_pcapng::{Direction, ETHERNET};
-use linerate_report::Timestamp;
+use linerate_units::Timestamp;
 use linerate_wire::{Hexdump, Summary};
 use serde::Serialize;
 

@@ -7,8 +7,9 @@ use linerate_console::tables::{CoreRow, QueueRow, uneven_queues};
 use linerate_console::tool;
 use linerate_gen::{Histogram, MergedStream, Receiver, SenderReport, SequenceCounts};
 use linerate_port::{Drops, FarSide, Stats, drops_that_happened};
-use linerate_report::{Latency, Timestamp, TimestampKind, Tool};
+use linerate_report::{Latency, TimestampKind};
 use linerate_streams::StreamFile;
+use linerate_units::{Timestamp, Tool};
 use serde::Serialize;
 
 use super::receiving::Received;

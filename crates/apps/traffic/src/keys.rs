@@ -1,7 +1,7 @@
 //! The rate of `linerate send` while it runs, by keys of the terminal.
 
-use linerate_report::units::pps;
 use linerate_sys::terminal::Keys;
+use linerate_units::show::pps;
 use linerate_worker::Control;
 
 use linerate_console::note;

@@ -3,8 +3,8 @@
 
 use linerate_gen::{Arrival, BATCH_DEFAULT, SenderPlan, reduce_for_tx_generator};
 use linerate_port::{Caps, FarSide, Port, TxGenerator};
-use linerate_report::Rate;
 use linerate_streams::{FCS_BYTES, StreamEntry, StreamFile};
+use linerate_units::Rate;
 use linerate_wire::{EtherType, Layer, MacAddress};
 
 /// Shortest Ethernet frame on the wire, FCS included.
@@ -151,8 +151,8 @@ fn notes(file: &StreamFile, rate_pps: Option<f64>, caps: &Caps) -> Vec<String> {
             notes.push(format!(
                 "{}: {} is more than its link carries ({})",
                 caps.name,
-                linerate_report::units::pps(rate_pps),
-                linerate_report::units::pps(line_pps)
+                linerate_units::show::pps(rate_pps),
+                linerate_units::show::pps(line_pps)
             ));
         }
     }

@@ -1,6 +1,6 @@
 //! Live counts of senders and receivers, once a second, on stderr.
 
-use linerate_report::units::{bps, count, pps};
+use linerate_units::show::{bps, count, pps};
 use linerate_worker::MeterReading;
 
 use linerate_console::live::Live;

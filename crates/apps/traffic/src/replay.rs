@@ -4,9 +4,9 @@ use linerate_gen::{BATCH_DEFAULT, CatchUp, ReplayPlan, Speed};
 use linerate_mem::Pool;
 use linerate_pcapng::ETHERNET;
 use linerate_port::{Direction, FarSide, Port, PortSpec};
-use linerate_report::Rate;
-use linerate_report::units::{count, nanoseconds};
 use linerate_streams::StreamFile;
+use linerate_units::Rate;
+use linerate_units::show::{count, nanoseconds};
 
 use linerate_console::open;
 use linerate_reader::packets::Packets;
@@ -62,7 +62,7 @@ impl ReplayFlags {
             Speed::Full => "as fast as it goes".into(),
             Speed::Recorded(1.0) => "at its recorded times".into(),
             Speed::Recorded(factor) => format!("at its recorded times, {factor} times as fast"),
-            Speed::Rate { rate_pps, .. } => format!("at {}", linerate_report::units::pps(rate_pps)),
+            Speed::Rate { rate_pps, .. } => format!("at {}", linerate_units::show::pps(rate_pps)),
         };
         let plan = ReplayPlan {
             speed,

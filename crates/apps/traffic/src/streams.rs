@@ -5,8 +5,8 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use linerate_gen::Stream;
-use linerate_report::Rate;
 use linerate_streams::{FCS_BYTES, StreamEntry, StreamFile, TEXT_LEN_MAX, parse};
+use linerate_units::Rate;
 use linerate_units::TextError;
 use linerate_wire::Summary;
 

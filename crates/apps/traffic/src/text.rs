@@ -3,7 +3,7 @@
 use linerate_console::tables::{core_lines, queue_lines};
 use linerate_port::Drops;
 use linerate_report::Latency;
-use linerate_report::units::{bps, count, nanoseconds, percent, pps};
+use linerate_units::show::{bps, count, nanoseconds, percent, pps};
 
 use super::document::{PortSent, ReceiveDocument, ReceivedAll, SendDocument, StreamReceived};
 

@@ -7,8 +7,7 @@
 //! `docs/results.md` and `docs/schema/experiment-result-1.json`.
 //! [`compare`] says which figures of two runs, or of several runs a side, differ significantly.
 //!
-//! The crate knows no ports and measures nothing. [`units`] and [`Rate`] are the one place where rates, times and counts are
-//! written and read, for every command.
+//! The crate knows no ports and measures nothing.
 //!
 //! ```
 //! use linerate_report::{Account, Counted, Loss};
@@ -34,16 +33,13 @@ mod markdown;
 mod number;
 mod openmetrics;
 mod overview;
-mod rate;
 mod reports;
 mod session;
 mod stalls;
 mod storage;
 mod subject;
 mod terminal;
-mod timestamp;
 mod trial;
-pub mod units;
 
 pub use account::{Account, AccountError, Counted, Loss};
 pub use bounds::stated_bounds;
@@ -62,18 +58,17 @@ pub use experiment::{
 };
 pub use figure::median;
 pub use html::html;
+pub use linerate_units::{Rate, RateError, Timestamp, Tool, show as units};
 pub use markdown::results_markdown;
 pub use openmetrics::openmetrics;
-pub use rate::{Rate, RateError};
 pub(crate) use reports::reports;
 pub use session::{EchoPoint, EchoesFound, SessionAccount, SessionLoss, SessionPoint, UdpFound, UnbalancedSessions};
 pub use stalls::{LOSS_BINS, LossTimes, STALLS_MAX, Stall, StallCause, StalledPart, Stalls};
 #[doc(hidden)]
 pub use storage::fuzzing;
 pub use storage::{LoadError, ResultsFolder, load_results, read_results, results_json};
-pub use subject::{Dut, Goal, Tool};
+pub use subject::{Dut, Goal};
 pub use terminal::{ledger, results_screen, results_terminal, trials_terminal};
-pub use timestamp::Timestamp;
 pub use trial::{CoreUse, Latency, Probes, Purpose, Rates, TimestampKind, Timestamps, Trial};
 
 /// Which setting of a capture is the best for the host, by which rule, and how sure that is, in sentences; none where the results have no

@@ -3,7 +3,7 @@
 use linerate_console::cores::Cores;
 use linerate_console::tables::{CoreRow, QueueRow, core_lines, queue_lines, uneven_queues};
 use linerate_port::{Drops, MonitorAccount, drops_that_happened};
-use linerate_report::units::count;
+use linerate_units::show::count;
 use serde::Serialize;
 
 use super::forward::{BridgeEnd, LaneEnd, QueueEnd, total};

@@ -3,7 +3,7 @@
 use linerate_console::cores::Cores;
 use linerate_console::tables::{CoreRow, QueueRow, core_lines, queue_lines, uneven_queues};
 use linerate_port::{Caps, Drops, Stats, drops_that_happened};
-use linerate_report::units::{count, percent};
+use linerate_units::show::{count, percent};
 use serde::Serialize;
 
 use super::run::{LbEnd, OutputEnd};

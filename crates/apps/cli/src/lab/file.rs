@@ -91,7 +91,7 @@ impl Changes {
     fn as_comment(&self) -> String {
         let words = [
             self.repetitions.map(|repetitions| format!(" --repetitions {repetitions}")),
-            self.trial_ns.map(|trial_ns| format!(" --trial {}", linerate_report::units::nanoseconds(trial_ns as f64))),
+            self.trial_ns.map(|trial_ns| format!(" --trial {}", linerate_units::show::nanoseconds(trial_ns as f64))),
             self.only.as_ref().map(|only| format!(" --only {}", only.escape_default())),
         ];
         let words: String = words.into_iter().flatten().collect();

@@ -4,7 +4,7 @@ use linerate_ofswitch::document::{
     BridgeDocument, ControllerDocument, DropDocument, FlowDocument, FlowcacheDocument, GroupDocument, LatencyDocument,
     MeterDocument, PortDocument, QueueDocument, Snapshot, TableDocument, TraceDocument,
 };
-use linerate_report::units::{count, nanoseconds, pps};
+use linerate_units::show::{count, nanoseconds, pps};
 
 use crate::tables::{WorkerRow, head, own_losses, port_queues, table, worker_line, worker_table};
 

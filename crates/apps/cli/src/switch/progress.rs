@@ -2,8 +2,8 @@
 
 use std::io::{IsTerminal, Write};
 
-use linerate_report::units::{count, pps};
 use linerate_switch::document::Snapshot;
+use linerate_units::show::{count, pps};
 
 use crate::running::print_json;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use linerate_report::units::{count, nanoseconds};
+use linerate_units::show::{count, nanoseconds};
 
 use crate::tables::{WorkerRow, head, own_losses, port_queues, table, worker_line, worker_table};
 use linerate_switch::document::{

@@ -7,7 +7,7 @@ use linerate_console::shares::uneven_because;
 use linerate_endpoints::document::{CaptureDocument, ConnectionDocument, PacketsDocument, Snapshot};
 use linerate_programs::load::{Account, LoadDocument, Times};
 use linerate_programs::serve::ServeDocument;
-use linerate_report::units::{bps, count, nanoseconds, percent};
+use linerate_units::show::{bps, count, nanoseconds, percent};
 
 use crate::tables::port_queues;
 use linerate_bridge::account::{at, row};

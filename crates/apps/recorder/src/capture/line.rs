@@ -4,7 +4,7 @@
 use linerate_capture::{Account, FillReport, Projection};
 use linerate_console::tables::{CoreRow, QueueRow, core_lines, queue_lines};
 use linerate_recorder_loop::Report;
-use linerate_report::units::{bps, count, nanoseconds, percent, pps};
+use linerate_units::show::{bps, count, nanoseconds, percent, pps};
 use serde::Serialize;
 
 /// What a line is about.

@@ -5,10 +5,10 @@ use linerate_pcapng::InterfaceHead;
 use linerate_port::{OpenOptions, PortSpec, RxRing};
 use linerate_ports::capture::{CaptureOptions, RingCapture, Spread};
 use linerate_ports::{Access, FilterCompiler, FilterPlace, PoolPlan, compile_filter};
-use linerate_report::units::count;
 use linerate_sys::affinity::allowed_cores;
 use linerate_sys::counters::{CounterReader, Counters};
 use linerate_sys::netdev::{self, Netdev};
+use linerate_units::show::count;
 
 use super::timestamps::{Clock, TimestampSource};
 use linerate_console::open;

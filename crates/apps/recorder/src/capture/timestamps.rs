@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use linerate_report::units::nanoseconds;
 use linerate_sys::netdev::Netdev;
 use linerate_sys::timestamping::{Needs, Timestamped, Timestamping, TimestampsHeld, clock_ahead_ns};
+use linerate_units::show::nanoseconds;
 
 /// Farther from the time of day a NIC's clock is not taken unasked: it was never set. (International atomic time, which PTP has, is
 /// 37 s ahead.)

@@ -1,13 +1,13 @@
 //! Rates as users give them: `1.5Mpps`, `10Gbit/s`, `l2:1Gbit/s`, `50%`.
 //!
 //! ```text
-//! rate = [ "l1:" | "l2:" ] bit rate | packet rate | percentage          (as `linerate-units` reads them, with their unit)
+//! rate = [ "l1:" | "l2:" ] bit rate | packet rate | percentage          (as everywhere, with their unit)
 //! ```
 //! Bits per second count everything on the link (L1: preamble and gap included) unless `l2:` is given, because that is what the
 //! nominal rate of a link counts: `10Gbit/s` fills a 10 Gbit/s link.
 
-use crate::units::L1_OVERHEAD_BYTES;
-use linerate_units::{bits_per_second, packets_per_second, percent};
+use crate::quantity::{bits_per_second, packets_per_second, percent};
+use crate::show::L1_OVERHEAD_BYTES;
 use std::fmt;
 use std::str::FromStr;
 
@@ -64,7 +64,7 @@ impl FromStr for Rate {
             Some(_) => return Err(refuse("the part before the colon is neither l1 nor l2")),
             None => (None, text),
         };
-        let unit_error = |error: linerate_units::UnitError| refuse(&error.hint);
+        let unit_error = |error: crate::UnitError| refuse(&error.hint);
         let rate = if rest.ends_with('%') {
             match layer {
                 Some(_) => return Err(refuse("a percentage is of the link, so l1 and l2 do not apply")),
