@@ -196,6 +196,12 @@ impl Host {
         }
     }
 
+    /// True while the other thread is in a call that waits.
+    #[cfg(test)]
+    pub fn has_waiter(&self) -> bool {
+        matches!(self.lock().waiter, Waiter::Waiting(_))
+    }
+
     /// A look at the clock: nanoseconds.
     pub fn look(&self) -> u64 {
         let mut state = self.lock();
