@@ -6,7 +6,7 @@ use linerate_mem::{Batch, Pool, PoolConfig};
 use linerate_openflow::{
     Action, Field, FlowCommand, FlowFlags, FlowMod, GROUP_ANY, Instruction, Match, NO_BUFFER, PortConfig, PortNumber,
 };
-use linerate_pipeline::{BindingKind, Forwarder, PortSettings, Switch, SwitchOptions};
+use linerate_pipeline::{BindingKind, FlowTablesOptions, Forwarder, PortSettings, Switch, SwitchOptions};
 use linerate_port::{Context, Datapath, Port, PortIndex};
 use linerate_sys::affinity;
 use linerate_worker::Steered;
@@ -115,7 +115,8 @@ struct Pair(u32);
 
 fn switch(load: Load) -> Switch {
     let cache_entries_max = if load.cache { 1 << 20 } else { 0 };
-    Switch::new(SwitchOptions { cache_entries_max, workers: 2, ..SwitchOptions::default() }, 0)
+    let tables = FlowTablesOptions { cache_entries_max, workers: 2, ..FlowTablesOptions::default() };
+    Switch::new(SwitchOptions { tables, ..SwitchOptions::default() }, 0)
 }
 
 /// A worker of the switch with two ports, and the entries for what comes in by the first of them.

@@ -10,7 +10,7 @@ use linerate_control::{
 use linerate_mem::Pool;
 use linerate_ofswitch_loop::SteeredForwarder;
 use linerate_openflow::{SwitchConfig, SwitchDescription};
-use linerate_pipeline::{Switch, SwitchOptions};
+use linerate_pipeline::{FlowTablesOptions, Switch, SwitchOptions};
 use linerate_port::{Context, Datapath, PortIndex};
 use linerate_sys::clock;
 use linerate_worker::Handle;
@@ -137,7 +137,6 @@ fn wrong(what: &str, error: ConfigError) -> StartError {
 fn switch(config: &Config, checked: &Checked, name: &str) -> Result<Switch, StartError> {
     let options = SwitchOptions {
         datapath_id: checked.dpid,
-        workers: config.cores.len().max(1),
         table_entries_max: config.table_size.unwrap_or(TABLE_SIZE),
         description: SwitchDescription {
             manufacturer: "Linerate".into(),
@@ -146,7 +145,7 @@ fn switch(config: &Config, checked: &Checked, name: &str) -> Result<Switch, Star
             serial: "none".into(),
             datapath: name.into(),
         },
-        ..SwitchOptions::default()
+        tables: FlowTablesOptions { workers: config.cores.len().max(1), ..FlowTablesOptions::default() },
     };
     let mut switch = Switch::new(options, clock::now_ns());
     let defaults = SwitchConfig { fragments: checked.fragments, ..SwitchConfig::default() };

@@ -12,7 +12,7 @@ mod build;
 mod switch;
 
 pub use linerate_flow_tables::{
-    BindingKind, DropReason, Event, FlowDump, Forwarder, QueueSettings, Totals, WorkerTotals,
+    BindingKind, DropReason, Event, FlowDump, FlowTablesOptions, Forwarder, QueueSettings, Totals, WorkerTotals,
 };
 /// Packets as OpenFlow sees them: header positions, the fields that a match compares, the header actions.
 pub mod packet {

@@ -9,7 +9,7 @@ mod reference;
 mod rig;
 
 use linerate_openflow::*;
-use linerate_pipeline::{Event, SwitchOptions};
+use linerate_pipeline::{Event, FlowTablesOptions, SwitchOptions};
 use linerate_port::{Context, Datapath, LinkState, PortIndex};
 use packets::make::Random;
 use reference::{Reference, Seen};
@@ -208,7 +208,8 @@ struct Shape {
 
 impl Shape {
     fn new(cache_entries_max: usize) -> Shape {
-        let rig = Rig::with(PORTS, SwitchOptions { cache_entries_max, ..SwitchOptions::default() });
+        let tables = FlowTablesOptions { cache_entries_max, ..FlowTablesOptions::default() };
+        let rig = Rig::with(PORTS, SwitchOptions { tables, ..SwitchOptions::default() });
         Shape { rig, removed: Vec::new(), packet_ins: Vec::new() }
     }
 

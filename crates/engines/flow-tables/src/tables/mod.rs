@@ -53,6 +53,20 @@ pub struct FlowTablesOptions {
     pub cache_entries_max: usize,
 }
 
+impl Default for FlowTablesOptions {
+    fn default() -> FlowTablesOptions {
+        FlowTablesOptions {
+            workers: 1,
+            entries_max: 1 << 22,
+            buffers: 1024,
+            packet_ins_max: 1024,
+            packet_outs_max: 1024,
+            queue_slots: 1024,
+            cache_entries_max: 1 << 20,
+        }
+    }
+}
+
 /// Something that controllers are told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {

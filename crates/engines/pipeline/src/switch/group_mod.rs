@@ -162,7 +162,7 @@ impl Switch {
     }
 
     fn group_view(&self, request: &GroupMod, references: u32) -> Arc<GroupView> {
-        Arc::new(GroupView::new(request.kind, &request.buckets, references, self.options.workers))
+        Arc::new(GroupView::new(request.kind, &request.buckets, references, self.options.tables.workers))
     }
 
     fn publish_group(&mut self, id: u32) {

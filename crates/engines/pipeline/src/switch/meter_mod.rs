@@ -57,7 +57,7 @@ impl Switch {
     fn set_meter(&mut self, request: MeterMod, flows: u32, created_ns: u64) -> Result<(), OfError> {
         check_bands(&request)?;
         let MeterMod { meter: id, flags, bands, .. } = request;
-        let view = Arc::new(MeterView::new(flags, &bands, flows, self.options.workers));
+        let view = Arc::new(MeterView::new(flags, &bands, flows, self.options.tables.workers));
         self.meters.insert(id, Meter { flags, bands, view: Arc::clone(&view), created_ns });
         self.tables.change_state(|state| {
             state.meters.insert(id, view);

@@ -30,39 +30,21 @@ pub use trace::{TraceStep, TracedEntry};
 pub struct SwitchOptions {
     /// Datapath ID.
     pub datapath_id: u64,
-    /// Workers, at most.
-    pub workers: usize,
     /// Texts about the switch.
     pub description: SwitchDescription,
     /// Entries that a table holds unless a controller asks for fewer.
     pub table_entries_max: u32,
-    /// Entries of all tables.
-    pub entries_max: u32,
-    /// Packets that wait for a controller's word; 0: packet-ins carry whole packets.
-    pub buffers: u32,
-    /// Packets that wait for the control thread, for each worker.
-    pub packet_ins_max: usize,
-    /// Packet-outs that wait for a worker.
-    pub packet_outs_max: usize,
-    /// Packets that wait for a port, in slots, for each of its queues.
-    pub queue_slots: usize,
-    /// Keys in the cache of a worker, at most; 0: no cache.
-    pub cache_entries_max: usize,
+    /// Shape of the tables, of the workers' queues and of their caches.
+    pub tables: FlowTablesOptions,
 }
 
 impl Default for SwitchOptions {
     fn default() -> SwitchOptions {
         SwitchOptions {
             datapath_id: 1,
-            workers: 1,
             description: SwitchDescription::default(),
             table_entries_max: 1 << 20,
-            entries_max: 1 << 22,
-            buffers: 1024,
-            packet_ins_max: 1024,
-            packet_outs_max: 1024,
-            queue_slots: 1024,
-            cache_entries_max: 1 << 20,
+            tables: FlowTablesOptions::default(),
         }
     }
 }
@@ -86,16 +68,7 @@ impl Switch {
     pub fn new(options: SwitchOptions, now_ns: u64) -> Switch {
         let features: Vec<TableFeatures> =
             (0..TABLES).map(|table| features::all(table as u8, options.table_entries_max)).collect();
-        let of_tables = FlowTablesOptions {
-            workers: options.workers,
-            entries_max: options.entries_max,
-            buffers: options.buffers,
-            packet_ins_max: options.packet_ins_max,
-            packet_outs_max: options.packet_outs_max,
-            queue_slots: options.queue_slots,
-            cache_entries_max: options.cache_entries_max,
-        };
-        let tables = FlowTables::new(of_tables, &|table| permits(&features[usize::from(table)]), now_ns);
+        let tables = FlowTables::new(options.tables.clone(), &|table| permits(&features[usize::from(table)]), now_ns);
         Switch { tables, features, groups: BTreeMap::new(), meters: BTreeMap::new(), ports: BTreeMap::new(), options }
     }
 
@@ -115,7 +88,7 @@ impl Switch {
     pub fn features(&self) -> SwitchFeatures {
         SwitchFeatures {
             datapath_id: self.options.datapath_id,
-            buffers: self.options.buffers,
+            buffers: self.options.tables.buffers,
             tables: TABLES as u8,
             auxiliary_id: 0,
             capabilities: features::CAPABILITIES,

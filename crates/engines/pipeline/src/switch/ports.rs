@@ -136,7 +136,7 @@ impl Switch {
             return Err(PortError::Full);
         }
         let slot = free as u16;
-        let shared = Arc::new(PortShared::new(self.options.workers, settings.queues.len(), link_up));
+        let shared = Arc::new(PortShared::new(self.options.tables.workers, settings.queues.len(), link_up));
         let port = SwitchPort { settings, slot, shared, created_ns: self.tables.time_ns(), told_link: link_up };
         self.tell_port(&port, PortStatusReason::Add);
         let view = port.view();

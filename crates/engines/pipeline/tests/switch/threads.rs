@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use linerate_mem::{Batch, Pool, PoolConfig};
 use linerate_openflow::*;
-use linerate_pipeline::{BindingKind, Forwarder, Switch, SwitchOptions};
+use linerate_pipeline::{BindingKind, FlowTablesOptions, Forwarder, Switch, SwitchOptions};
 use linerate_port::{Context, Datapath, PortIndex};
 
 use crate::rig::*;
@@ -76,7 +76,8 @@ fn work(mut forwarder: Forwarder, mut pool: Pool, rule: &Rule) {
 fn no_packet_takes_the_old_way_after_the_version_is_quiet() {
     const WORKERS: usize = 2;
     let pool = Pool::new(PoolConfig { frames: 4096, frame_size: 2048 }).unwrap();
-    let mut switch = Switch::new(SwitchOptions { workers: WORKERS, ..SwitchOptions::default() }, SECOND);
+    let tables = FlowTablesOptions { workers: WORKERS, ..FlowTablesOptions::default() };
+    let mut switch = Switch::new(SwitchOptions { tables, ..SwitchOptions::default() }, SECOND);
     let mut forwarders: Vec<Forwarder> =
         (0..WORKERS).map(|_| switch.forwarder(&pool, Box::new(|| ()), Box::new(|| ())).unwrap()).collect();
     assert!(switch.forwarder(&pool, Box::new(|| ()), Box::new(|| ())).is_none());

@@ -2,7 +2,7 @@
 
 use linerate_mem::{Batch, Pool, PoolConfig};
 use linerate_openflow::*;
-use linerate_pipeline::{BindingKind, Forwarder, QueueSettings, Switch, SwitchOptions};
+use linerate_pipeline::{BindingKind, FlowTablesOptions, Forwarder, QueueSettings, Switch, SwitchOptions};
 use linerate_port::{Context, Datapath, PortIndex};
 
 use crate::rig::*;
@@ -22,7 +22,8 @@ const PLACES: [(usize, u32, u16, u16, u16); 3] = [(0, 1, 0, 1, 2), (1, 2, 0, 3, 
 impl Pair {
     fn new() -> Pair {
         let pool = Pool::new(PoolConfig { frames: 1024, frame_size: 2048 }).unwrap();
-        let mut switch = Switch::new(SwitchOptions { workers: 2, ..SwitchOptions::default() }, SECOND);
+        let tables = FlowTablesOptions { workers: 2, ..FlowTablesOptions::default() };
+        let mut switch = Switch::new(SwitchOptions { tables, ..SwitchOptions::default() }, SECOND);
         let mut worker = || switch.forwarder(&pool, Box::new(|| ()), Box::new(|| ())).unwrap();
         let workers = [worker(), worker()];
         let mut pair = Pair { switch, workers, pool, now_ns: SECOND };
