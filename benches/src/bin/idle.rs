@@ -9,7 +9,7 @@
 //! Before each such packet, after the same silence, a bare thread on the switch's core is woken by a byte: the ratio of the two medians
 //! is what the switch adds to a wake-up.
 //! Without cores of their own the kernel may wake the switch on the core where this process spins, and let it wait for a tick of 4 ms.
-//! The sender's own wake-up is not in the time, its system call is. Run as root the switch has two memif and two TAP ports, in a
+//! The sender's own wake-up and the making of its packet are not in the time, its system call is. Run as root the switch has two memif and two TAP ports, in a
 //! network namespace of its own; else two memif ports.
 
 use std::io::{Read, Write};
@@ -63,9 +63,11 @@ fn measure(seconds: u64, packets: u64) -> Result<()> {
     let mut others = if taps { vec![Station::join(&format!("packet:{},prompt", TAPS[1]), 4)?] } else { Vec::new() };
     pairs.extend(stations.iter_mut().zip(&mut others).map(|(near, far)| ("TAP to TAP", near, far)));
     for (_, near, far) in &mut pairs {
-        near.send(far.number)?;
+        near.prepare(far.number);
+        near.transmit()?;
         far.await_from(near.number)?;
-        far.send(near.number)?;
+        far.prepare(near.number);
+        far.transmit()?;
         near.await_from(far.number)?;
     }
     switch.show_share(seconds)?;
@@ -78,8 +80,9 @@ fn measure(seconds: u64, packets: u64) -> Result<()> {
                 wake_ups.record(bare.wake_up_ns()?);
             }
             clock::sleep_until_ns(clock::now_ns() + SILENCE_NS);
+            near.prepare(far.number);
             let start_ns = clock::now_ns();
-            near.send(far.number)?;
+            near.transmit()?;
             far.await_from(near.number)?;
             times.record(clock::now_ns() - start_ns);
         }
@@ -225,12 +228,17 @@ impl Station {
         Ok(Station { port, pool, batch, number })
     }
 
-    fn send(&mut self, to: u8) -> Result<()> {
+    /// Makes a packet for another host.
+    fn prepare(&mut self, to: u8) {
         self.pool.alloc(&mut self.batch, 1, 60);
         let packet = self.batch.packet_mut(0);
         packet.fill(0);
         packet[..6].copy_from_slice(&[2, 0, 0, 0, 0, to]);
         packet[6..14].copy_from_slice(&[2, 0, 0, 0, 0, self.number, 0x88, 0xb5]);
+    }
+
+    /// Sends what is prepared.
+    fn transmit(&mut self) -> Result<()> {
         let give_up_ns = clock::now_ns() + PATIENCE_NS;
         // A memif that has just been opened is not joined yet.
         while self.port.transmit(&mut self.batch).map_err(text)? == 0 {
