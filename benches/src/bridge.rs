@@ -15,13 +15,13 @@ use linerate_worker::{Config, Role, Worker};
 use crate::measure::{Run, Stopwatch};
 use crate::traffic::{PACKET_LEN, Traffic};
 
-/// Slots of a ring, and packets that go round on each port: 16 bursts of 32, as testpmd's `start tx_first 16` puts there.
+/// Slots of a ring, and packets that go round on each port: 8 bursts of 64, as testpmd's `start tx_first 8` puts there.
 const RING: usize = 1024;
 const ROUND: usize = 512;
-/// Packets of one call, as testpmd's burst.
-const BATCH: usize = 32;
-/// The same where two threads pass packets to each other: the burst with which testpmd is fastest there.
-const CIRCLE_BATCH: usize = 64;
+/// Packets of one call: what `linerate bridge` takes, and the burst with which testpmd is fastest.
+const BATCH: usize = 64;
+/// The same of `linerate lb`.
+const BALANCED: usize = 256;
 
 /// A port whose far side is itself, through one ring: what testpmd's `net_ring` is.
 struct Looped {
@@ -81,17 +81,12 @@ fn pool() -> Pool {
 
 /// A worker between two ports, with these directions.
 fn bridge(pool: &Pool, ports: [Box<dyn Port>; 2], ways: &[[u16; 2]]) -> Worker<Bridge> {
-    bridge_of(pool, BATCH, ports, ways)
-}
-
-/// The same, with so many packets in a call.
-fn bridge_of(pool: &Pool, batch: usize, ports: [Box<dyn Port>; 2], ways: &[[u16; 2]]) -> Worker<Bridge> {
     let mut bridge = Bridge::default();
     for (way, [from, to]) in ways.iter().enumerate() {
         bridge.lanes.push(Lane::new(PortIndex(*from), way, false));
-        bridge.exits.push(Exit::new(way, PortIndex(*to), Batch::new(pool, batch), pool, &Arc::default()));
+        bridge.exits.push(Exit::new(way, PortIndex(*to), Batch::new(pool, BATCH), pool, &Arc::default()));
     }
-    worker(bridge, pool, batch, ports.into_iter())
+    worker(bridge, pool, BATCH, ports.into_iter())
 }
 
 /// A worker that receives from the first port only, or from both if there are two.
@@ -167,7 +162,7 @@ pub fn pipes_circle(cores: [usize; 2], packets: u64) -> Run {
     let (ready, stop) = (Barrier::new(2), AtomicBool::new(false));
     let goes_round = |core: usize, from, to, most: u64| {
         let _ = affinity::pin_to_core(core);
-        let mut worker = bridge_of(&pool, CIRCLE_BATCH, [from, to], &[[0, 1]]);
+        let mut worker = bridge(&pool, [from, to], &[[0, 1]]);
         ready.wait();
         let watch = Stopwatch::start();
         let mut moved = 0;
@@ -210,18 +205,18 @@ pub fn balance(core: usize, packets: u64) -> Run {
         meter: Arc::default(),
     };
     let near: Box<dyn Port> = Box::new(near);
-    let mut balancer = worker(balancer, &pool, 8 * BATCH, std::iter::once(near).chain(nulls));
+    let mut balancer = worker(balancer, &pool, BALANCED, std::iter::once(near).chain(nulls));
     let mut stream = Stream::new(&Traffic::Flows.plan());
-    let mut batch = Batch::new(&pool, 8 * BATCH);
+    let mut batch = Batch::new(&pool, BALANCED);
     let mut run = Run::default();
     while run.packets < packets {
-        pool.alloc(&mut batch, 8 * BATCH, PACKET_LEN);
+        pool.alloc(&mut batch, BALANCED, PACKET_LEN);
         batch.iter_mut().for_each(|packet| stream.write(0, packet, 0));
         source.transmit(&mut batch).expect("a pipe does not break");
         let start_ns = clock::now_ns();
         balance_batch(&mut balancer);
         run.wall_ns += clock::now_ns() - start_ns;
-        run.packets += 8 * BATCH as u64;
+        run.packets += BALANCED as u64;
     }
     run.core_ns = run.wall_ns;
     run
