@@ -52,7 +52,12 @@ impl Port for Looped {
         let held = batch.len();
         let count = self.receiver.receive(batch);
         if self.touched {
-            for packet in batch.iter_mut().skip(held) {
+            let mut packets = batch.iter_mut();
+            // `skip` would count in each step.
+            if held > 0 {
+                packets.nth(held - 1);
+            }
+            for packet in packets {
                 // Source and destination change places, as in testpmd's `macswap`.
                 if let Some((first, second)) = packet.first_chunk_mut::<12>().map(|both| both.split_at_mut(6)) {
                     first.swap_with_slice(second);
