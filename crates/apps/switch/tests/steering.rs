@@ -142,6 +142,9 @@ fn flows_of_a_port_of_one_queue_are_decided_on_by_all_workers_in_order() {
         std::thread::yield_now();
     }
     assert_eq!(next, [[PACKETS / u64::from(FLOWS); FLOWS as usize]; 2]);
+    // Before the stations leave: their ports leave with them.
+    let ports = snapshot(&running).ports;
+    assert_eq!(ports.iter().map(|port| port.queues.len()).collect::<Vec<_>>(), [1, 1]);
     drop((a, b));
     let last = end(running);
     let flows_of = |worker| (0..FLOWS).filter(|flow| worker_of(*flow) == worker).count() as u64;
@@ -154,7 +157,6 @@ fn flows_of_a_port_of_one_queue_are_decided_on_by_all_workers_in_order() {
         assert_eq!(worker.steered_out - before.steered_out, PACKETS - own, "worker {number}");
     }
     assert_eq!((last.totals.dropped, last.totals.discarded, last.totals.received), (0, 0, 2 * PACKETS + 2));
-    assert_eq!(last.ports.iter().map(|port| port.queues.len()).collect::<Vec<_>>(), [1, 1]);
 }
 
 /// What a port brought when the switch ends is decided on, also what another worker decides on, and leaves.
