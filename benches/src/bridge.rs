@@ -18,9 +18,9 @@ use crate::traffic::{PACKET_LEN, Traffic};
 /// Slots of a ring, and packets that go round on each port: 8 bursts of 64, as testpmd's `start tx_first 8` puts there.
 const RING: usize = 1024;
 const ROUND: usize = 512;
-/// Packets of one call: what `linerate bridge` takes, and the burst with which testpmd is fastest.
+/// Packets of one call: the burst with which testpmd is fastest. `linerate bridge` takes 256 unless it is told otherwise.
 const BATCH: usize = 64;
-/// The same of `linerate lb`.
+/// Packets of one call of `linerate lb`.
 const BALANCED: usize = 256;
 
 /// A port whose far side is itself, through one ring: what testpmd's `net_ring` is.
