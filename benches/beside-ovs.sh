@@ -76,7 +76,8 @@ scheduled() {
     cut -d' ' -f1,2 "${task%comm}schedstat" 2>/dev/null || true
 }
 
-# Open vSwitch with one thread for packets on core 1, and a bridge "br" with two ports of the kind, without entries.
+# Open vSwitch with one thread for packets on core 1, and a bridge "br" with two ports of the kind, without entries; in a network namespace of
+# its own, because it makes devices of the names "br" and "ovs-netdev", which stay when it is ended.
 start_ovs() {
     export OVS_RUNDIR="$folder" OVS_LOGDIR="$folder" OVS_DBDIR="$folder"
     ovsdb-tool create "$folder/conf.db" /usr/share/openvswitch/vswitch.ovsschema
@@ -84,7 +85,7 @@ start_ovs() {
     ovs-vsctl --no-wait --db="unix:$folder/db.sock" init -- set Open_vSwitch . other_config:dpdk-init=true \
         other_config:pmd-cpu-mask=0x2 other_config:dpdk-socket-mem=256 \
         other_config:dpdk-extra="--no-pci --in-memory --single-file-segments -l 0 --file-prefix=ovs$$"
-    nice -n -20 "$ovs" "unix:$folder/db.sock" --detach --pidfile="$folder/vswitchd.pid" --log-file="$folder/log" 2>/dev/null
+    nice -n -20 unshare --net "$ovs" "unix:$folder/db.sock" --detach --pidfile="$folder/vswitchd.pid" --log-file="$folder/log" 2>/dev/null
     # A daemon is in a session of its own, whose share of the cores (autogroup) shall be that of ours.
     if [ -f /proc/self/autogroup ]; then
         sed 's/.*nice //' /proc/self/autogroup >"/proc/$(cat "$folder/vswitchd.pid")/autogroup"
