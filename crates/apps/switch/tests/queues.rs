@@ -130,6 +130,7 @@ fn each_worker_carries_its_queues_and_flows_stay_in_order() {
     drop((a, b));
     let ended = running.stop().unwrap();
     assert_eq!((ended.frames_missing, &ended.snapshot.totals.unbalanced), (0, &None));
+    assert_eq!(ended.snapshot.ports.iter().map(|port| port.queues.len()).collect::<Vec<_>>(), [2, 2]);
     assert_eq!(ended.snapshot.totals.dropped, 0);
 }
 
