@@ -291,23 +291,40 @@ impl Session {
     }
 
     /// Receives until `sent` packets have arrived, or nothing came for as long as patience lasts.
+    ///
+    /// An interface may go with the sender that made it (a TAP device): `Gone` ends this once the sender was dropped.
     pub fn collect_all(&mut self, sent: u64) -> Result<(), String> {
         let mut progress = Instant::now();
         while self.account.arrived < sent {
-            if self.collect()? > 0 {
-                progress = Instant::now();
-                continue;
+            match self.collect_if_there()? {
+                None => return Ok(()),
+                Some(0) => {}
+                Some(_) => {
+                    progress = Instant::now();
+                    continue;
+                }
             }
             if progress.elapsed() > self.facts.patience || self.drops_explain(sent)? {
                 break;
             }
-            let ready = self.receiver()?.wait(Interest::Receive, NAP_NS).map_err(|error| error.to_string())?;
-            if ready == Readiness::Closed && self.collect()? == 0 {
-                break;
+            match self.receiver()?.wait(Interest::Receive, NAP_NS) {
+                Ok(Readiness::Closed) if self.collect_if_there()?.is_none_or(|count| count == 0) => break,
+                Ok(_) => {}
+                // The next collect takes what came before that, or says so too.
+                Err(PortError::Gone { .. }) if self.sender.is_none() => {}
+                Err(error) => return Err(error.to_string()),
             }
         }
         // One more look: what comes now is one too many.
-        self.collect().map(|_| ())
+        self.collect_if_there().map(|_| ())
+    }
+
+    /// As [`Session::collect`]; `None` when the interface went with the sender.
+    fn collect_if_there(&mut self) -> Result<Option<usize>, String> {
+        match self.try_collect()? {
+            Err(PortError::Gone { .. }) if self.sender.is_none() => Ok(None),
+            result => result.map(Some).map_err(|error| format!("receive failed: {error}")),
+        }
     }
 
     fn drops_explain(&mut self, sent: u64) -> Result<bool, String> {
