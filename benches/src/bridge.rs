@@ -10,6 +10,7 @@ use linerate_gen::Stream;
 use linerate_mem::{Batch, Pool, PoolConfig, SlotReceiver, SlotSender, slot_ring};
 use linerate_port::{Caps, Interest, Port, PortError, PortIndex, Readiness, Stats};
 use linerate_sys::{affinity, clock};
+use linerate_wire::ethernet;
 use linerate_worker::{Config, Role, Worker};
 
 use crate::measure::{Run, Stopwatch};
@@ -57,12 +58,8 @@ impl Port for Looped {
             if held > 0 {
                 packets.nth(held - 1);
             }
-            for packet in packets {
-                // Source and destination change places, as in testpmd's `macswap`.
-                if let Some((first, second)) = packet.first_chunk_mut::<12>().map(|both| both.split_at_mut(6)) {
-                    first.swap_with_slice(second);
-                }
-            }
+            // As testpmd's `macswap` does.
+            packets.for_each(ethernet::swap_addresses);
         }
         Ok(count)
     }

@@ -56,11 +56,11 @@ impl Lane {
     }
 
     /// Takes packets from the front of the batch, as many as there is room for. They leave before more are received, so the near
-    /// port's own ring is the queue.
+    /// port's own ring is the queue. `known`: how many packets the batch holds.
     #[inline]
-    fn take(&mut self, batch: &mut Batch, home: &mut Pool, exit: &mut Exit) {
+    fn take(&mut self, batch: &mut Batch, known: Option<usize>, home: &mut Pool, exit: &mut Exit) {
         let packets = match self.copies {
-            false => hand_over(batch, &mut exit.outgoing),
+            false => hand_over(batch, known, &mut exit.outgoing),
             true => copy(batch, home, &mut exit.pool, &mut exit.outgoing),
         };
         let batches = u64::from(packets > 0);
@@ -92,11 +92,11 @@ impl Exit {
 
 /// Moves whole packets, as many as there is room for, and returns how many.
 #[inline]
-fn hand_over(batch: &mut Batch, outgoing: &mut Batch) -> u64 {
+fn hand_over(batch: &mut Batch, known: Option<usize>, outgoing: &mut Batch) -> u64 {
     if outgoing.is_empty() && outgoing.capacity() == batch.capacity() && outgoing.is_of(batch.region()) {
         // The whole batch goes on as it is, and the worker gets the empty one.
         std::mem::swap(batch, outgoing);
-        return outgoing.totals().packets;
+        return known.map_or_else(|| outgoing.totals().packets, |packets| packets as u64);
     }
     let mut slots = batch.len();
     if slots > outgoing.room() {
@@ -133,6 +133,15 @@ impl Bridge {
     }
 
     #[inline]
+    fn take(&mut self, from: PortIndex, batch: &mut Batch, known: Option<usize>, pool: &mut Pool) {
+        if let Some(lane) = self.lanes.iter_mut().find(|lane| lane.from == from)
+            && let Some(exit) = self.exits.get_mut(lane.exit)
+        {
+            lane.take(batch, known, pool, exit);
+        }
+    }
+
+    #[inline]
     fn exit_mut(&mut self, to: PortIndex) -> Option<&mut Exit> {
         self.exits.iter_mut().find(|exit| exit.to == to)
     }
@@ -141,11 +150,12 @@ impl Bridge {
 impl Datapath for Bridge {
     #[inline]
     fn input(&mut self, from: PortIndex, batch: &mut Batch, context: &mut Context<'_>) {
-        if let Some(lane) = self.lanes.iter_mut().find(|lane| lane.from == from)
-            && let Some(exit) = self.exits.get_mut(lane.exit)
-        {
-            lane.take(batch, context.pool, exit);
-        }
+        self.take(from, batch, None, context.pool);
+    }
+
+    #[inline]
+    fn input_counted(&mut self, from: PortIndex, batch: &mut Batch, packets: usize, context: &mut Context<'_>) {
+        self.take(from, batch, Some(packets), context.pool);
     }
 
     #[inline]

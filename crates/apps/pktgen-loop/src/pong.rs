@@ -4,7 +4,7 @@
 
 use linerate_mem::Batch;
 use linerate_port::{Context, Datapath, PortIndex};
-use linerate_wire::{LayerKind, MacAddress, Parsed, ipv4, ipv6};
+use linerate_wire::{LayerKind, MacAddress, Parsed, ethernet, ipv4, ipv6};
 
 use super::counts::Counts;
 use super::dump;
@@ -106,11 +106,10 @@ fn turn_round(batch: &mut Batch, own: MacAddress) {
 
 /// What was sent to all must not come back from all: the source is then the port's own address.
 fn swap_addresses(packet: &mut [u8], own: MacAddress) {
-    let Some((destination, rest)) = packet.split_first_chunk_mut::<6>() else { return };
-    let Some(source) = rest.first_chunk_mut::<6>() else { return };
-    std::mem::swap(destination, source);
-    if MacAddress(*source).is_multicast() {
-        *source = own.0;
+    ethernet::swap_addresses(packet);
+    let Ok(mut frame) = ethernet::Packet::new_checked(&mut *packet) else { return };
+    if frame.src().is_multicast() {
+        frame.set_src(own);
     }
     let Ok(Parsed { ip: Some(ip), .. }) = Parsed::parse(packet) else { return };
     let (from, to) = match ip.kind {
@@ -127,7 +126,7 @@ fn swap_addresses(packet: &mut [u8], own: MacAddress) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linerate_wire::{Stack, ethernet, udp, verify_checksums};
+    use linerate_wire::{Stack, udp, verify_checksums};
 
     const OWN: MacAddress = MacAddress([2, 0, 0, 0, 0, 0x42]);
 

@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::any::Any;
+use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 
@@ -174,8 +175,8 @@ impl Region {
     #[allow(clippy::mut_from_ref)]
     #[inline]
     pub(crate) unsafe fn packet_mut(&self, word: u64) -> &mut [u8] {
-        // SAFETY: as in `packet`; the caller's ownership is exclusive.
-        unsafe { std::slice::from_raw_parts_mut(self.packet_start(word), word as u16 as usize) }
+        // SAFETY: the same, as the caller vouches.
+        unsafe { self.packets().packet_mut(word) }
     }
 
     /// Address of the first byte of a slot's packet, not to be read through.
@@ -192,7 +193,38 @@ impl Region {
 
     #[inline]
     fn packet_start(&self, word: u64) -> *mut u8 {
-        let start = self.frame_start(crate::slot::frame_of(word)) + (word >> 16) as u16 as usize;
+        self.packets().start(word)
+    }
+
+    /// For a walk through packets that are written: what says where they lie stays in registers.
+    #[inline]
+    pub(crate) fn packets(&self) -> Packets<'_> {
+        Packets { base: self.base, frame_shift: self.frame_shift, region: PhantomData }
+    }
+}
+
+/// Where the packets of a region lie. It is a copy, so a write to a packet cannot change it, as far as the compiler knows.
+#[derive(Clone, Copy)]
+pub(crate) struct Packets<'a> {
+    base: NonNull<u8>,
+    frame_shift: u32,
+    region: PhantomData<&'a Region>,
+}
+
+impl<'a> Packets<'a> {
+    /// As [`Region::packet_mut`].
+    ///
+    /// # Safety
+    /// As for it.
+    #[inline]
+    pub(crate) unsafe fn packet_mut(self, word: u64) -> &'a mut [u8] {
+        // SAFETY: as in `Region::packet`; the caller's ownership is exclusive.
+        unsafe { std::slice::from_raw_parts_mut(self.start(word), word as u16 as usize) }
+    }
+
+    #[inline]
+    fn start(self, word: u64) -> *mut u8 {
+        let start = ((crate::slot::frame_of(word) as usize) << self.frame_shift) + (word >> 16) as u16 as usize;
         self.base.as_ptr().wrapping_add(start)
     }
 }

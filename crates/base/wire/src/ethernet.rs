@@ -51,6 +51,29 @@ impl<T: AsRef<[u8]>> Packet<T> {
     }
 }
 
+/// Source and destination address change places. A frame that is shorter than its header stays as it is.
+///
+/// Two loads and two stores of 8 bytes, which overlap in the EtherType: field by field it is four of each, and a loop over packets waits for
+/// its stores.
+///
+/// ```
+/// let mut frame = *b"destinsourceTY and the rest";
+/// linerate_wire::ethernet::swap_addresses(&mut frame);
+/// assert_eq!(&frame, b"sourcedestinTY and the rest");
+/// ```
+#[inline]
+pub fn swap_addresses(frame: &mut [u8]) {
+    const ETHERTYPE: u64 = 0xffff << 48;
+    let Some(header) = frame.first_chunk_mut::<HEADER_LEN>() else { return };
+    let [low, high] = [0, 6].map(|at| {
+        let mut word = [0; 8];
+        word.copy_from_slice(&header[at..at + 8]);
+        u64::from_le_bytes(word)
+    });
+    header[..8].copy_from_slice(&high.to_le_bytes());
+    header[6..].copy_from_slice(&(low & !ETHERTYPE | high & ETHERTYPE).to_le_bytes());
+}
+
 /// The fields of an Ethernet header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header {

@@ -49,6 +49,14 @@ pub trait Datapath {
     /// packets again in the next round. This is back pressure: the ring of the port fills, and the port counts what it loses.
     fn input(&mut self, from: PortIndex, batch: &mut Batch, context: &mut Context<'_>);
 
+    /// As [`Datapath::input`], for a batch that a port has just filled and of which it said how many packets it holds: whoever needs no more
+    /// than that number need not look for packets of several slots.
+    #[inline]
+    fn input_counted(&mut self, from: PortIndex, batch: &mut Batch, packets: usize, context: &mut Context<'_>) {
+        let _ = packets;
+        self.input(from, batch, context);
+    }
+
     /// The packets that are to leave by port `to`, oldest first; `None` or an empty batch if there are none.
     ///
     /// The worker calls this once a round for each port, takes packets from the front, and never puts any in. The slots belong to the

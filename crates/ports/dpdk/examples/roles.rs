@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use linerate_mem::{Batch, Pool, PoolConfig};
 use linerate_port::{LinkState, Port};
 use linerate_sys::clock::thread_cpu_ns;
+use linerate_wire::ethernet;
 
 /// Packets of one call, as `--burst=64` of testpmd.
 const BATCH: usize = 64;
@@ -83,7 +84,7 @@ fn run(
                     for (from, to) in [(0, last), (last, 0)] {
                         ports[from].receive(batch)?;
                         if role == "macswap" {
-                            batch.iter_mut().for_each(swap);
+                            batch.iter_mut().for_each(ethernet::swap_addresses);
                         }
                         packets += ports[to].transmit(batch)?;
                         pool.free(batch);
@@ -94,13 +95,4 @@ fn run(
         }
     }
     Ok(packets as u64)
-}
-
-/// Swaps the Ethernet addresses of a packet.
-fn swap(packet: &mut [u8]) {
-    if let Some((to, rest)) = packet.split_first_chunk_mut::<6>()
-        && let Some((from, _)) = rest.split_first_chunk_mut::<6>()
-    {
-        std::mem::swap(to, from);
-    }
 }

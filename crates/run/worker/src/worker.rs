@@ -279,7 +279,11 @@ impl<D: Datapath> Served<D> {
             rest.nothing_came(index, attached);
         } else {
             attached.quiet = 0;
-            datapath.input(index, arrived, &mut Context { now_ns, pool, ports });
+            let context = &mut Context { now_ns, pool, ports };
+            match outcome {
+                Ok(packets) => datapath.input_counted(index, arrived, packets, context),
+                Err(_) => datapath.input(index, arrived, context),
+            }
             if !arrived.is_empty() {
                 self.erased().hold(index);
             }
