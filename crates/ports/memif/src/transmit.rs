@@ -283,14 +283,12 @@ impl Alternates for TransmitSide {
     fn transmit_plain(&mut self, batch: &mut Batch, pool: &mut Pool, totals: &mut Sent) -> Result<usize, Corrupt> {
         let room = usize::from(self.room(batch.len())?);
         let (mut count, mut bytes) = (0, 0);
-        // Packets of several slots are rare: one look at all tells that there is none.
-        let whole = batch.totals().packets == batch.len() as u64;
-        for (step, packet) in batch.iter().take(room).enumerate() {
+        for (step, part) in batch.parts().take(room).enumerate() {
             let index = self.next.wrapping_add(step as u16);
-            if packet.is_empty() || !whole && batch.more(step) || !self.fill::<false>(index, packet) {
+            if part.bytes.is_empty() || part.more || !self.fill::<false>(index, part.bytes) {
                 break;
             }
-            bytes += packet.len() as u64;
+            bytes += part.bytes.len() as u64;
             count += 1;
         }
         if count > 0 {
