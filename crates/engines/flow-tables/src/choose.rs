@@ -45,6 +45,6 @@ fn is_live(state: &State, bucket: &BucketView, depth: usize) -> bool {
     if port != PortNumber::ANY && state.port_by_number(port).is_some_and(|port| port.is_live()) {
         return true;
     }
-    let watched = if group == GROUP_ANY || depth >= WATCH_MAX { None } else { state.groups.get(&group) };
+    let watched = if group == GROUP_ANY || depth >= WATCH_MAX { None } else { state.groups.get(group) };
     watched.is_some_and(|group| group.buckets.iter().any(|bucket| is_live(state, bucket, depth + 1)))
 }

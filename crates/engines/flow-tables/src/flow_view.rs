@@ -1,11 +1,11 @@
 //! A flow entry as workers see it.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use linerate_openflow::{Action, Instruction, PackedInstructions};
 
+use crate::by_number::ByNumber;
 use crate::meter_view::MeterView;
 
 /// The instructions of an entry, by their kind. They are executed in this order (section 5.9).
@@ -58,8 +58,8 @@ impl Instructions {
 
     /// True if a later table may find other fields in the packet than this one.
     #[inline]
-    pub(crate) fn is_changing(&self, meters: &HashMap<u32, Arc<MeterView>>) -> bool {
-        self.changes || self.meter.is_some_and(|meter| meters.get(&meter).is_some_and(|meter| meter.remarks()))
+    pub(crate) fn is_changing(&self, meters: &ByNumber<MeterView>) -> bool {
+        self.changes || self.meter.is_some_and(|meter| meters.get(meter).is_some_and(|meter| meter.remarks()))
     }
 }
 

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod action_set;
+mod by_number;
 mod choose;
 mod drops;
 mod facts;
@@ -26,6 +27,7 @@ mod tables;
 mod tally;
 
 pub use action_set::{ActionSet, groups_of};
+pub use by_number::ByNumber;
 pub use drops::DropReason;
 pub use facts::flow_hash;
 pub use flow_view::Instructions;

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use linerate_classify::{ClassifierReader, Domain, Guard, Slab, SlabReader};
 use linerate_openflow::{PortNumber, SwitchConfig};
 
+use crate::by_number::ByNumber;
 use crate::flow_view::FlowView;
 use crate::group_view::GroupView;
 use crate::mac::MacTable;
@@ -37,9 +38,9 @@ pub struct State {
     /// The slots of ports.
     pub slots: HashMap<PortNumber, u16>,
     /// Groups by number.
-    pub groups: HashMap<u32, Arc<GroupView>>,
+    pub groups: ByNumber<GroupView>,
     /// Meters by number.
-    pub meters: HashMap<u32, Arc<MeterView>>,
+    pub meters: ByNumber<MeterView>,
 }
 
 impl State {

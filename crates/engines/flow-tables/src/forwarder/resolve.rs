@@ -130,7 +130,7 @@ pub(super) fn build(view: &View<'_>, asked: &[Asked], mut metadata: u64, mut set
         path.hit = path.hit.or(Some(Hit::of(flow)));
         path.ops.push(Op::Table { table: *table, hit: Some(Hit::of(flow)) });
         let instructions = &flow.instructions;
-        if let Some(meter) = instructions.meter.and_then(|meter| view.state.meters.get(&meter)) {
+        if let Some(meter) = instructions.meter.and_then(|meter| view.state.meters.get(meter)) {
             path.ops.push(Op::Meter(Arc::clone(meter)));
         }
         let reason = if flow.is_miss { PacketInReason::NoMatch } else { PacketInReason::Action };
@@ -255,7 +255,7 @@ impl Flattener<'_> {
     }
 
     fn group(&mut self, id: u32, origin: Origin) -> Op {
-        let Some(view) = self.view.state.groups.get(&id) else { return Op::Refuse(DropReason::NoGroup) };
+        let Some(view) = self.view.state.groups.get(id) else { return Op::Refuse(DropReason::NoGroup) };
         // What a group sends to the controllers, an action has sent.
         let origin = Origin { reason: PacketInReason::Action, ..origin };
         let mut buckets = Vec::with_capacity(view.buckets.len());

@@ -19,7 +19,7 @@ impl FlowTables {
                 Instruction::GotoTable(next) if *next <= table || *next > TABLE_MAX => {
                     return Err(ErrorKind::BadInstructionBadTableId.into());
                 }
-                Instruction::Meter(meter) if !state.meters.contains_key(meter) => {
+                Instruction::Meter(meter) if !state.meters.contains(*meter) => {
                     return Err(ErrorKind::MeterModFailedUnknownMeter.into());
                 }
                 Instruction::ApplyActions(actions) | Instruction::WriteActions(actions) => {
@@ -54,7 +54,7 @@ impl State {
     fn check_action(&self, action: &Action, own: Option<u32>) -> Result<(), OfError> {
         match action {
             Action::Output { port, .. } if !is_output(*port) => Err(ErrorKind::BadActionBadOutPort.into()),
-            Action::Group(group) if own != Some(*group) && !self.groups.contains_key(group) => {
+            Action::Group(group) if own != Some(*group) && !self.groups.contains(*group) => {
                 Err(ErrorKind::BadActionBadOutGroup.into())
             }
             Action::SetQueue(u32::MAX) => Err(ErrorKind::BadActionBadQueue.into()),

@@ -206,7 +206,7 @@ impl FlowTables {
     /// Ends the entries that use one of these meters, which are in the order of their numbers.
     pub fn remove_users_of_meters(&mut self, meters: &[u32]) {
         let state = self.state();
-        if meters.iter().all(|meter| state.meters.get(meter).is_none_or(|view| view.flows() == 0)) {
+        if meters.iter().all(|meter| state.meters.get(*meter).is_none_or(|view| view.flows() == 0)) {
             return;
         }
         for index in self.entries.of_tables(0..=TABLE_MAX, &|entry| entry.uses_one_of(meters)) {
@@ -216,6 +216,10 @@ impl FlowTables {
 
     /// Ends the entries that use one of these groups, which are in the order of their numbers.
     pub fn remove_users_of_groups(&mut self, groups: &[u32]) {
+        let state = self.state();
+        if groups.iter().all(|group| state.groups.get(*group).is_none_or(|view| view.references() == 0)) {
+            return;
+        }
         let is_one = |action: &Action| matches!(action, Action::Group(group) if groups.binary_search(group).is_ok());
         for index in self.entries.of_tables(0..=TABLE_MAX, &|entry| entry.has_action(is_one)) {
             self.remove_entry(index, FlowRemovedReason::GroupDelete);
@@ -226,11 +230,11 @@ impl FlowTables {
     pub(super) fn note_uses(&self, instructions: &Instructions, added: bool) {
         let state = self.state();
         for id in groups_of(&mut instructions.actions()) {
-            if let Some(group) = state.groups.get(&id) {
+            if let Some(group) = state.groups.get(id) {
                 group.note_reference(added);
             }
         }
-        if let Some(meter) = instructions.meter.and_then(|id| state.meters.get(&id)) {
+        if let Some(meter) = instructions.meter.and_then(|id| state.meters.get(id)) {
             meter.note_flow(added);
         }
     }

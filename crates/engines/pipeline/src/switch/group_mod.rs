@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use linerate_flow_tables::{GroupView, groups_of};
 use linerate_openflow::{
-    Action, Bucket, ErrorKind, GROUP_ALL, GROUP_ANY, GroupCommand, GroupKind, GroupMod, OfError, PortNumber,
+    Bucket, ErrorKind, GROUP_ALL, GROUP_ANY, GroupCommand, GroupKind, GroupMod, OfError, PortNumber,
 };
 
 use super::Switch;
@@ -23,6 +23,8 @@ pub(super) struct Group {
     pub(super) kind: GroupKind,
     pub(super) buckets: Vec<Bucket>,
     pub(super) view: Arc<GroupView>,
+    /// Groups that forward to it.
+    pub(super) followers: u32,
     /// Counts of the group under its earlier buckets: packets and bytes.
     pub(super) base: (u64, u64),
     pub(super) created_ns: u64,
@@ -58,6 +60,7 @@ impl Switch {
             view: self.group_view(&request, 0),
             kind: request.kind,
             buckets: request.buckets,
+            followers: 0,
             base: (0, 0),
             created_ns: self.tables.time_ns(),
         };
@@ -96,7 +99,7 @@ impl Switch {
             GROUP_ALL => self.groups.keys().copied().collect(),
             one => self.groups.contains_key(&one).then_some(one).into_iter().collect(),
         };
-        if wanted != GROUP_ALL && self.is_chained(wanted) {
+        if wanted != GROUP_ALL && self.groups.get(&wanted).is_some_and(|group| group.followers > 0) {
             return Err(ErrorKind::GroupModFailedChainedGroup.into());
         }
         if doomed.is_empty() {
@@ -108,14 +111,8 @@ impl Switch {
                 self.note_chains(&group.buckets, false);
             }
         }
-        let left = &self.groups;
-        self.tables.change_state(|state| state.groups.retain(|id, _| left.contains_key(id)));
+        self.tables.change_state(|state| doomed.iter().for_each(|group| state.groups.remove(*group)));
         Ok(())
-    }
-
-    fn is_chained(&self, wanted: u32) -> bool {
-        let names = |bucket: &Bucket| bucket.actions.contains(&Action::Group(wanted));
-        self.groups.iter().any(|(id, group)| *id != wanted && group.buckets.iter().any(names))
     }
 
     fn check_group(&self, request: &GroupMod) -> Result<(), OfError> {
@@ -173,10 +170,11 @@ impl Switch {
     }
 
     /// Counts the groups that buckets forward to, or do so no more.
-    fn note_chains(&self, buckets: &[Bucket], added: bool) {
+    fn note_chains(&mut self, buckets: &[Bucket], added: bool) {
         for id in named_groups(buckets) {
-            if let Some(group) = self.groups.get(&id) {
+            if let Some(group) = self.groups.get_mut(&id) {
                 group.view.note_reference(added);
+                group.followers = if added { group.followers + 1 } else { group.followers.saturating_sub(1) };
             }
         }
     }

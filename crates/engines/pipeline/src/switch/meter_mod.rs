@@ -76,8 +76,7 @@ impl Switch {
             self.meters.remove(meter);
         }
         if !doomed.is_empty() {
-            let left = &self.meters;
-            self.tables.change_state(|state| state.meters.retain(|id, _| left.contains_key(id)));
+            self.tables.change_state(|state| doomed.iter().for_each(|meter| state.meters.remove(*meter)));
         }
     }
 }

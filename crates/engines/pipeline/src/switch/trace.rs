@@ -203,7 +203,7 @@ impl Switch {
     }
 
     fn trace_group(&mut self, id: u32, traced: &Traced, steps: &mut Vec<TraceStep>) {
-        let Some(view) = self.tables.state().groups.get(&id).map(Arc::clone) else {
+        let Some(view) = self.tables.state().groups.get(id).map(Arc::clone) else {
             return steps.push(TraceStep::Dropped(DropReason::NoGroup));
         };
         let hash = flow_hash(&traced.bytes, &traced.headers);
