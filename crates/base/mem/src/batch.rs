@@ -179,9 +179,9 @@ impl Batch {
     /// The packets' bytes, first to last, to write.
     #[inline]
     pub fn iter_mut(&mut self) -> impl ExactSizeIterator<Item = &mut [u8]> {
-        let frames = self.region.packets();
+        let packets = self.region.packets();
         // SAFETY: each slot names another frame, so the slices do not overlap, and `&mut self` keeps everybody else out.
-        self.words[self.head..self.tail].iter().map(move |word| unsafe { frames.packet_mut(*word) })
+        self.words[self.head..self.tail].iter().map(move |word| unsafe { packets.packet_mut(*word) })
     }
 
     /// Sets the length of packet `index`, cut to what its frame holds after its offset. Panics when `index >= len()`.
