@@ -8,7 +8,7 @@
 
 use std::sync::atomic::Ordering;
 
-use linerate_mem::{Batch, Pool, Span as Extent};
+use linerate_mem::{Batch, Part, Pool, Span as Extent};
 
 use crate::link::PACKET_LEN_MAX;
 use crate::link::{Buffers, RingEnd, SLOTS_MAX, wake_peer};
@@ -113,23 +113,37 @@ impl TransmitSide {
     /// one buffer. Returns how many.
     #[inline]
     pub(crate) fn transmit_ref(&mut self, batch: &Batch, from: usize, totals: &mut Sent) -> Result<usize, Corrupt> {
-        let room = usize::from(self.room(batch.len().saturating_sub(from))?);
+        let room = self.room(batch.len().saturating_sub(from))?;
+        let filled = self.fill_run::<true>(batch.parts().skip(from), room);
+        if filled.0 > 0 {
+            self.filled(filled, totals);
+            self.publish();
+        }
+        Ok(filled.0)
+    }
+
+    /// Copies packets into the next `room` slots of the ring, one into each, up to the first that does not lie in one slot of the batch or does
+    /// not fit into one buffer. Returns how many, and their bytes.
+    #[inline(always)]
+    fn fill_run<'a, const STAYS: bool>(&self, parts: impl Iterator<Item = Part<'a>>, room: u16) -> (usize, u64) {
         let (mut count, mut bytes) = (0, 0);
-        for (step, part) in batch.parts().skip(from).take(room).enumerate() {
+        for (step, part) in parts.take(usize::from(room)).enumerate() {
             let index = self.next.wrapping_add(step as u16);
-            if part.bytes.is_empty() || part.more || !self.fill::<true>(index, part.bytes) {
+            if part.bytes.is_empty() || part.more || !self.fill::<STAYS>(index, part.bytes) {
                 break;
             }
             bytes += part.bytes.len() as u64;
             count += 1;
         }
-        if count > 0 {
-            self.next = self.next.wrapping_add(count as u16);
-            totals.packets += count as u64;
-            totals.bytes += bytes;
-            self.publish();
-        }
-        Ok(count)
+        (count, bytes)
+    }
+
+    /// Counts what [`TransmitSide::fill_run`] filled.
+    #[inline]
+    fn filled(&mut self, (count, bytes): (usize, u64), totals: &mut Sent) {
+        self.next = self.next.wrapping_add(count as u16);
+        totals.packets += count as u64;
+        totals.bytes += bytes;
     }
 
     /// Fills one slot with a whole packet; false if its buffer is too small, or none at all. Each of the two callers has it compiled for
@@ -281,23 +295,13 @@ impl Alternates for TransmitSide {
     /// Plain is a packet of one slot that fits into one buffer.
     #[inline]
     fn transmit_plain(&mut self, batch: &mut Batch, pool: &mut Pool, totals: &mut Sent) -> Result<usize, Corrupt> {
-        let room = usize::from(self.room(batch.len())?);
-        let (mut count, mut bytes) = (0, 0);
-        for (step, part) in batch.parts().take(room).enumerate() {
-            let index = self.next.wrapping_add(step as u16);
-            if part.bytes.is_empty() || part.more || !self.fill::<false>(index, part.bytes) {
-                break;
-            }
-            bytes += part.bytes.len() as u64;
-            count += 1;
+        let room = self.room(batch.len())?;
+        let filled = self.fill_run::<false>(batch.parts(), room);
+        if filled.0 > 0 {
+            pool.free_front(batch, filled.0);
+            self.filled(filled, totals);
         }
-        if count > 0 {
-            pool.free_front(batch, count);
-            self.next = self.next.wrapping_add(count as u16);
-            totals.packets += count as u64;
-            totals.bytes += bytes;
-        }
-        Ok(count)
+        Ok(filled.0)
     }
 
     #[inline]
