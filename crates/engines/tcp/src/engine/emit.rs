@@ -273,8 +273,8 @@ impl Engine {
         let tcb = &mut self.tcbs[index];
         if needs_filing(tcb) {
             let due = send::deadline(tcb);
-            let filed = self.file_entry(index, due);
-            self.tcbs[index].filed = filed;
+            self.due_ns.set(UNKNOWN);
+            self.file_fresh(index, due);
         }
         let tcb = &mut self.tcbs[index];
         if tcb.flags.0 & (Flags::ACK_DELAYED | Flags::ACK_FILED).0 == Flags::ACK_DELAYED.0 {

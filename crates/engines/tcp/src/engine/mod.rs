@@ -4,6 +4,7 @@ mod answer;
 mod connect;
 mod emit;
 mod end;
+mod fresh;
 mod icmp;
 mod query;
 mod reply;
@@ -75,6 +76,7 @@ pub(crate) struct Engine {
     pub(crate) listeners: Listeners,
     pub(crate) cookies: Cookies,
     ports: Ports,
+    fresh: fresh::Fresh,
     wheel: Wheel,
     silence: silence::Silence,
     acks: Fifo<DelayedAck>,
@@ -120,6 +122,7 @@ impl Engine {
             listeners: Listeners::default(),
             cookies: Cookies::new(config.secret),
             ports: Ports::new(config.secret),
+            fresh: fresh::Fresh::new(),
             wheel: Wheel::new(WHEEL_ENTRIES_MIN.max(8 * connections), 0)?,
             silence: silence::Silence::default(),
             acks: Fifo::new(2 * connections)?,

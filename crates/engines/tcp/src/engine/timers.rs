@@ -21,6 +21,7 @@ impl Engine {
     pub(crate) fn run_timers(&mut self) {
         self.egress.tick(self.now);
         self.expire_delayed_acks();
+        self.expire_fresh();
         self.expire_wheel();
         self.look_for_silence();
         for _ in 0..CALL_MAX {
@@ -53,6 +54,7 @@ impl Engine {
             }
         };
         is_next(self.wheel.next_tick());
+        is_next(self.fresh.next_tick());
         is_next(self.acks.front().map(|delayed| self.ack_tick(delayed.due)));
         is_next(self.time_waits.next_tick());
         is_next(self.silence.next_tick());
@@ -102,7 +104,7 @@ impl Engine {
         }
     }
 
-    fn expire_wheel(&mut self) {
+    pub(super) fn expire_wheel(&mut self) {
         let mut done = 0;
         while done < CALL_MAX {
             let mut group = [None; GROUP];
@@ -173,32 +175,38 @@ impl Engine {
             return;
         }
         tcb.filed = NEVER;
-        if tcb.state == State::Closed {
-            return;
+        if tcb.state != State::Closed && send::deadline(tcb) != NEVER {
+            self.expire_block(expired.id);
         }
-        if !self.now.is_due(send::deadline(tcb)) {
-            self.file(expired.id);
+    }
+
+    /// The entry of a connection that waits for something came out: it goes into the wheel if it is too early.
+    pub(super) fn expire_block(&mut self, index: u32) {
+        let tcb = &mut self.tcbs[index];
+        let due = send::deadline(tcb);
+        if !self.now.is_due(due) {
+            self.tcbs[index].filed = self.file_entry(index, due);
             return;
         }
         if tcb.state.is_attempt() && self.egress.ip.has_failed(tcb.hop) {
             // Nobody is there to answer. Like Linux, only an attempt ends for it.
-            self.end(expired.id, CloseReason::Unreachable);
+            self.end(index, CloseReason::Unreachable);
             return;
         }
         let patience_ms = self.receive.get(tcb.recv).and_then(|record| record.settings.user_timeout_ms);
         match send::on_timer(tcb, &mut self.send, patience_ms, self.now) {
-            TimerOutcome::Nothing => self.file(expired.id),
-            TimerOutcome::Send => self.touch(expired.id),
+            TimerOutcome::Nothing => self.file(index),
+            TimerOutcome::Send => self.touch(index),
             TimerOutcome::Doubt => {
-                self.soft_error(expired.id, SoftError::NoAnswer);
-                self.suspect_black_hole(expired.id);
-                self.touch(expired.id);
+                self.soft_error(index, SoftError::NoAnswer);
+                self.suspect_black_hole(index);
+                self.touch(index);
             }
             TimerOutcome::Room => {
-                self.events.push_back(Event::Sendable(expired.id));
-                self.touch(expired.id);
+                self.events.push_back(Event::Sendable(index));
+                self.touch(index);
             }
-            TimerOutcome::GiveUp => self.give_up(expired.id),
+            TimerOutcome::GiveUp => self.give_up(index),
         }
     }
 
@@ -257,13 +265,14 @@ mod tests {
         engine
     }
 
-    /// A connection whose next deadline is in so many milliseconds, filed if it has to be.
+    /// A connection whose next deadline is in so many milliseconds, filed in the wheel if it has to be.
     fn begin(engine: &mut Engine, ms: u32) -> u32 {
         let tuple = Tuple { local: 1, remote: 2, local_port: 3, remote_port: 4, v6: false };
         let (hop, state, flags) = (HopId::NONE, State::SynReceived, Flags(0));
         let index = engine.begin(Beginning { tuple, hop, state, flags, iss: None, token: 0 }).unwrap();
         engine.tcbs[index].send_deadline = engine.now.in_ms(ms);
         engine.file(index);
+        engine.settle(1);
         index
     }
 
