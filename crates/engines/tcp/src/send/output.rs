@@ -273,15 +273,22 @@ fn next_in_recovery<'a>(tcb: &mut Tcb, memory: &'a mut SendMemory, now: Now) -> 
     Some(outgoing(tcb, memory, handle, &header, is_resent))
 }
 
+/// Round trips below this are short beside the delay of an acknowledgment. A tail loss probe of new data is a segment that comes alone, which is
+/// acknowledged late (40 ms, Linux) if only the acknowledgment of all before it was lost; one that comes again is answered at once (RFC 5681 section 4.2).
+const SHORT_TRIP_US: u32 = 10_000;
+
 /// Chooses what leaves: the chunk, and whether it was sent before (it is marked as sent again then).
 fn choose(tcb: &mut Tcb, memory: &mut SendMemory, recovery: &mut Recovery, now: Now) -> Option<(u32, bool)> {
     let pipe = recovery.pipe(tcb);
     if recovery.probe_due {
-        if let Some(handle) = may_send(tcb, memory, 0, now) {
+        let may_resend = tcb.last_sent != NONE && recovery.phase == Phase::Open && recovery.sacked == 0;
+        if !(may_resend && tcb.srtt_us < SHORT_TRIP_US)
+            && let Some(handle) = may_send(tcb, memory, 0, now)
+        {
             return Some((handle, false));
         }
         recovery.probe_due = false;
-        if tcb.last_sent != NONE && recovery.phase == Phase::Open && recovery.sacked == 0 {
+        if may_resend {
             recovery.probe = Some(TailProbe { end: tcb.snd_nxt, is_resent: true });
             memory.counters.retransmitted_probe += 1;
             return resend(tcb, memory, recovery, tcb.last_sent, now);
