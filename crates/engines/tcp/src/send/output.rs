@@ -275,6 +275,7 @@ fn next_in_recovery<'a>(tcb: &mut Tcb, memory: &'a mut SendMemory, now: Now) -> 
 
 /// Round trips below this are short beside the delay of an acknowledgment. A tail loss probe of new data is a segment that comes alone, which is
 /// acknowledged late (40 ms, Linux) if only the acknowledgment of all before it was lost; one that comes again is answered at once (RFC 5681 section 4.2).
+/// Where less than two full segments are in flight, the probe has waited for a late acknowledgment anyway.
 const SHORT_TRIP_US: u32 = 10_000;
 
 /// Chooses what leaves: the chunk, and whether it was sent before (it is marked as sent again then).
@@ -282,7 +283,8 @@ fn choose(tcb: &mut Tcb, memory: &mut SendMemory, recovery: &mut Recovery, now: 
     let pipe = recovery.pipe(tcb);
     if recovery.probe_due {
         let may_resend = tcb.last_sent != NONE && recovery.phase == Phase::Open && recovery.sacked == 0;
-        if !(may_resend && tcb.srtt_us < SHORT_TRIP_US)
+        let is_quick = tcb.srtt_us < SHORT_TRIP_US && tcb.in_flight() >= 2 * payload_max(tcb);
+        if !(may_resend && is_quick)
             && let Some(handle) = may_send(tcb, memory, 0, now)
         {
             return Some((handle, false));
