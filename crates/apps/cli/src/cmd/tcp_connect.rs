@@ -85,7 +85,7 @@ fn connect(host: &Host, server: SocketAddr, args: &Args) -> io::Result<TcpStream
         scope.spawn(move || {
             let is_late = waits.recv_timeout(SAY_AFTER) == Err(mpsc::RecvTimeoutError::Timeout);
             if is_late && !args.network.quiet {
-                note(&format!("{server}: no answer yet; trying on for up to four minutes"));
+                note(&format!("{}: no answer yet; trying on for up to four minutes", args.server.join(" ")));
             }
         });
         let stream = host.connect_blocking(server);

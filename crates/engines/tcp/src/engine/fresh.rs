@@ -110,7 +110,7 @@ impl Engine {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use linerate_ip::{HopId, IpConfig};
     use linerate_mem::{Pool, PoolConfig};
 
@@ -121,17 +121,18 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    fn engine() -> Engine {
+    /// An engine for so many connections, at tick 5,000.
+    pub(in crate::engine) fn engine(connections_max: usize) -> Engine {
         let mac = linerate_wire::MacAddress([2, 0, 0, 0, 0, 1]);
         let ip = IpConfig { mac, duplicate_detection: false, ipv6: false, ..IpConfig::default() };
-        let config = StackConfig { ip, connections_max: 2 * ENTRIES, ..StackConfig::default() };
+        let config = StackConfig { ip, connections_max, ..StackConfig::default() };
         let mut engine = Engine::new(config, Pool::new(PoolConfig::default()).unwrap()).unwrap();
         engine.set_now(5_000 * MS);
         engine
     }
 
     /// A connection whose deadline is in so many milliseconds.
-    fn begin(engine: &mut Engine, port: usize, ms: u32) -> u32 {
+    pub(in crate::engine) fn begin(engine: &mut Engine, port: usize, ms: u32) -> u32 {
         let tuple = Tuple { local: 1, remote: 2, local_port: port as u16, remote_port: 4, v6: false };
         let (hop, state, flags) = (HopId::NONE, State::SynReceived, Flags(0));
         let index = engine.begin(Beginning { tuple, hop, state, flags, iss: None, token: 0 }).unwrap();
@@ -147,7 +148,7 @@ mod tests {
     /// The older half leaves when there is no room: to the wheel if it still waits, else nowhere, and it can be filed again.
     #[test]
     fn what_waits_for_nothing_any_more_does_not_reach_the_wheel() {
-        let mut engine = engine();
+        let mut engine = engine(2 * ENTRIES);
         let blocks: Vec<u32> = (0..ENTRIES).map(|port| begin(&mut engine, port, 200)).collect();
         assert_eq!((engine.fresh.entries.len(), engine.wheel.len()), (ENTRIES, 0));
         blocks.iter().skip(2).for_each(|block| engine.tcbs[*block].send_deadline = NEVER);
@@ -162,7 +163,7 @@ mod tests {
     #[test]
     fn a_deadline_is_met_at_its_tick() {
         for (before, after) in [(0, 0), (3, 0), (0, 3), (7, 9)] {
-            let mut engine = engine();
+            let mut engine = engine(2 * ENTRIES);
             (0..before).for_each(|port| _ = begin(&mut engine, port, 400));
             let block = begin(&mut engine, 100, 200);
             (0..after).for_each(|port| _ = begin(&mut engine, 200 + port, 400));
@@ -180,7 +181,7 @@ mod tests {
     /// A deadline that moved to an earlier tick is met at that one, and what it was filed under before is passed over.
     #[test]
     fn an_earlier_deadline_takes_the_place_of_a_later_one() {
-        let mut engine = engine();
+        let mut engine = engine(2 * ENTRIES);
         let block = begin(&mut engine, 1, 400);
         file(&mut engine, block, 100);
         assert_eq!((engine.fresh.entries.len(), engine.next_deadline_ns()), (2, 5_100 * MS));

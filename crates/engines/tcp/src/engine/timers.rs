@@ -246,32 +246,18 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
-    use linerate_ip::{HopId, IpConfig};
-    use linerate_mem::{Pool, PoolConfig};
-
     use super::*;
-    use crate::StackConfig;
-    use crate::engine::Beginning;
-    use crate::tuple::Tuple;
+    use crate::engine::fresh::tests as fresh;
 
     const MS: u64 = 1_000_000;
 
     fn engine() -> Engine {
-        let pool = Pool::new(PoolConfig::default()).unwrap();
-        let mac = linerate_wire::MacAddress([2, 0, 0, 0, 0, 1]);
-        let ip = IpConfig { mac, duplicate_detection: false, ipv6: false, ..IpConfig::default() };
-        let mut engine = Engine::new(StackConfig { ip, connections_max: 4, ..StackConfig::default() }, pool).unwrap();
-        engine.set_now(5_000 * MS);
-        engine
+        fresh::engine(4)
     }
 
     /// A connection whose next deadline is in so many milliseconds, filed in the wheel if it has to be.
     fn begin(engine: &mut Engine, ms: u32) -> u32 {
-        let tuple = Tuple { local: 1, remote: 2, local_port: 3, remote_port: 4, v6: false };
-        let (hop, state, flags) = (HopId::NONE, State::SynReceived, Flags(0));
-        let index = engine.begin(Beginning { tuple, hop, state, flags, iss: None, token: 0 }).unwrap();
-        engine.tcbs[index].send_deadline = engine.now.in_ms(ms);
-        engine.file(index);
+        let index = fresh::begin(engine, 3, ms);
         engine.settle(1);
         index
     }
