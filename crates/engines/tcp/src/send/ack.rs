@@ -123,6 +123,9 @@ fn recover(tcb: &mut Tcb, memory: &mut SendMemory, ack: &Ack<'_>, same_window: b
     if has_moved || (timer::kind(tcb) == Timer::Window && tcb.snd_wnd != 0) {
         state.backoffs = 0;
     }
+    if delivery.delivered > 0 {
+        state.probes = 0;
+    }
     take_round_trip(tcb, state, &delivery, has_moved, ack, now);
 
     let is_duplicate = !has_moved && flight != 0 && ack.len == 0 && same_window;
@@ -174,7 +177,7 @@ fn recover(tcb: &mut Tcb, memory: &mut SendMemory, ack: &Ack<'_>, same_window: b
     // What brought nothing on puts neither the time-out off nor a tail loss probe (RFC 8985 section 7.2).
     let keeps = match timer::kind(tcb) {
         Timer::Timeout => true,
-        Timer::Probe => state.may_probe(),
+        Timer::Probe => state.may_probe() && !(state.is_repairing() && delivery.delivered > 0),
         Timer::Reorder | Timer::Window => false,
     };
     let keeps = keeps && tcb.send_deadline != NEVER && wait_us == 0;
@@ -206,7 +209,9 @@ fn take_duplicate(
         return None;
     }
     memory.counters.duplicates += 1;
-    recovery.rack.duplicate(tcb.snd_una.max(ack.ack), tcb.snd_nxt);
+    if recovery.probed != Some(range.1) {
+        recovery.rack.duplicate(tcb.snd_una.max(ack.ack), tcb.snd_nxt);
+    }
     if let Some(undo) = &mut recovery.undo {
         undo.duplicates += (range.1 - range.0).div_ceil(payload_max(tcb)).min(undo.resent);
     }
@@ -281,14 +286,7 @@ fn take_probe(
         // New data arrived, or the probe and what it repeated both did: nothing was lost.
         recovery.probe = None;
     } else if has_moved && ack.ack.after(probe.end) {
-        // The probe repaired a loss.
-        recovery.probe = None;
-        memory.counters.probe_losses += 1;
-        if recovery.phase == Phase::Open {
-            congestion::reduce(tcb, recovery, &memory.config, false);
-            recovery.undo = None;
-            tcb.cwnd = tcb.ssthresh;
-        }
+        cold::count_probe_loss(tcb, memory, recovery);
     }
 }
 

@@ -57,3 +57,14 @@ pub(super) fn enter_recovery_if_lost(tcb: &mut Tcb, memory: &mut SendMemory, rec
     memory.counters.recoveries += 1;
     true
 }
+
+/// A tail loss probe repaired a loss, which counts as one (RFC 8985 section 7.4.2).
+pub(super) fn count_probe_loss(tcb: &mut Tcb, memory: &mut SendMemory, recovery: &mut Recovery) {
+    recovery.probe = None;
+    memory.counters.probe_losses += 1;
+    if recovery.phase == Phase::Open {
+        congestion::reduce(tcb, recovery, &memory.config, false);
+        recovery.undo = None;
+        tcb.cwnd = tcb.ssthresh;
+    }
+}

@@ -5,7 +5,7 @@ use super::config::SendConfig;
 use super::counters::SendCounters;
 use super::memory::SendMemory;
 use super::queue::{self, payload_max};
-use super::recovery::{Frto, Phase, Recovery, TailProbe};
+use super::recovery::{Frto, PROBES_MAX, Phase, Recovery, TailProbe};
 use super::timer::{self, Timer};
 use super::{Outgoing, cold, congestion, mtu, rtt, scoreboard};
 use crate::time::NEVER;
@@ -261,7 +261,7 @@ fn next_in_recovery<'a>(tcb: &mut Tcb, memory: &'a mut SendMemory, now: Now) -> 
         if tcb.send_deadline == NEVER || timer::kind(tcb) == Timer::Window {
             timer::arm(tcb, memory, &recovery, 0, now);
         } else if timer::kind(tcb) == Timer::Probe && recovery.may_probe() {
-            timer::put_off(tcb, &memory.config, memory.header(tcb.head).stamp, now);
+            timer::put_off_in_recovery(tcb, memory, &recovery, now);
         }
         (handle, header, is_resent)
     });
@@ -281,7 +281,14 @@ const SHORT_TRIP_US: u32 = 10_000;
 /// Chooses what leaves: the chunk, and whether it was sent before (it is marked as sent again then).
 fn choose(tcb: &mut Tcb, memory: &mut SendMemory, recovery: &mut Recovery, now: Now) -> Option<(u32, bool)> {
     let pipe = recovery.pipe(tcb);
-    if recovery.probe_due {
+    if recovery.probe_due && recovery.is_repairing() {
+        recovery.probe_due = false;
+        if let Some(handle) = to_probe_in_recovery(tcb, memory, recovery) {
+            return resend_as_probe(tcb, memory, recovery, handle, now);
+        }
+        recovery.probes = PROBES_MAX;
+        timer::arm(tcb, memory, recovery, 0, now);
+    } else if recovery.probe_due {
         let may_resend = tcb.last_sent != NONE && recovery.phase == Phase::Open && recovery.sacked == 0;
         let is_quick = tcb.srtt_us < SHORT_TRIP_US && tcb.in_flight() >= 2 * payload_max(tcb);
         if !(may_resend && is_quick)
@@ -292,8 +299,7 @@ fn choose(tcb: &mut Tcb, memory: &mut SendMemory, recovery: &mut Recovery, now: 
         recovery.probe_due = false;
         if may_resend {
             recovery.probe = Some(TailProbe { end: tcb.snd_nxt, is_resent: true });
-            memory.counters.retransmitted_probe += 1;
-            return resend(tcb, memory, recovery, tcb.last_sent, now);
+            return resend_as_probe(tcb, memory, recovery, tcb.last_sent, now);
         }
     }
     if recovery.frto == Frto::NewData {
@@ -334,6 +340,33 @@ fn choose(tcb: &mut Tcb, memory: &mut SendMemory, recovery: &mut Recovery, now: 
         return Some((handle, false));
     }
     may_send(tcb, memory, pipe, now).map(|handle| (handle, false))
+}
+
+/// What a probe in recovery sends again: what waits to be sent again, else the first chunk, which was lost again, or whose acknowledgment
+/// was. None if the peer took its window back, or dropped what it had reported: a time-out sees to these.
+fn to_probe_in_recovery(tcb: &Tcb, memory: &SendMemory, recovery: &mut Recovery) -> Option<u32> {
+    if tcb.head == NONE {
+        return None;
+    }
+    let header = memory.header(tcb.head);
+    if header.marks.has(Marks::SACKED) || header.end().after(tcb.snd_una + tcb.snd_wnd) {
+        return None;
+    }
+    Some(scoreboard::first_to_resend(memory, recovery).unwrap_or(tcb.head))
+}
+
+/// Marks a chunk as sent again by a probe.
+fn resend_as_probe(
+    tcb: &mut Tcb,
+    memory: &mut SendMemory,
+    recovery: &mut Recovery,
+    handle: u32,
+    now: Now,
+) -> Option<(u32, bool)> {
+    memory.counters.retransmitted_probe += 1;
+    let chosen = resend(tcb, memory, recovery, handle, now);
+    recovery.probed = Some(memory.header(handle).end());
+    chosen
 }
 
 /// Marks a chunk as sent again, cut to what the path takes.

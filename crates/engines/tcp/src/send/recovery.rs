@@ -5,6 +5,9 @@ use super::prr::Prr;
 use super::rack::{Context, Rack};
 use crate::{Flags, NONE, Seq, Tcb};
 
+/// Probes in a row without an answer, each after twice the time of the one before it; then only the time-out is left.
+pub(super) const PROBES_MAX: u8 = 4;
+
 /// What the congestion window is doing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Phase {
@@ -54,6 +57,10 @@ pub(super) struct Recovery {
     pub probe: Option<TailProbe>,
     /// A tail loss probe leaves next.
     pub probe_due: bool,
+    /// Probes that left since something last arrived at the peer.
+    pub probes: u8,
+    /// End of the segment that a probe sent again last. That it came twice says that the path or its acknowledgment was slow, and nothing of reordering.
+    pub probed: Option<Seq>,
     /// F-RTO (RFC 5682).
     pub frto: Frto,
     /// What is lost is no sign of congestion: it was too long for the path, or the peer took its window back.
@@ -148,6 +155,8 @@ impl Recovery {
             undo: None,
             probe: None,
             probe_due: false,
+            probes: 0,
+            probed: None,
             frto: Frto::Off,
             is_harmless: false,
             syn_resent: false,
@@ -170,10 +179,20 @@ impl Recovery {
         }
     }
 
-    /// True if a tail loss probe may be scheduled (RFC 8985 section 7.2).
+    /// True if a probe may be scheduled: a tail loss probe (RFC 8985 section 7.2), another if that one was not answered, or one that
+    /// finds out what became of a retransmission. The RFC leaves the last two to the time-out.
     pub fn may_probe(&self) -> bool {
         let nothing_lost = self.phase == Phase::Open && self.sacked == 0 && self.lost == 0;
-        nothing_lost && self.probe.is_none() && !self.probe_due && self.backoffs == 0
+        (nothing_lost || self.is_repairing()) && !self.probe_due && self.backoffs == 0 && self.probes < PROBES_MAX
+    }
+
+    /// True while retransmissions may be in flight of which only a probe or a time-out can say whether they arrived.
+    pub fn is_repairing(&self) -> bool {
+        match self.phase {
+            Phase::Recovery => true,
+            Phase::Loss => self.frto == Frto::Off,
+            Phase::Open | Phase::Reduced => false,
+        }
     }
 
     /// A segment was sent again: what an undo wants to know.

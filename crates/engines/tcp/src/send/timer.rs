@@ -100,9 +100,40 @@ pub(super) fn arm(tcb: &mut Tcb, memory: &SendMemory, recovery: &Recovery, reord
     if reorder_us != 0 && reorder_ms < rto {
         set(tcb, Timer::Reorder, reorder_ms, now);
     } else if recovery.may_probe() {
-        arm_clean(tcb, memory, now);
+        arm_probe(tcb, memory, recovery, rto, now);
     } else {
         set(tcb, Timer::Timeout, rto, now);
+    }
+}
+
+/// As [`put_off`], of a connection with state of recovery. While that lasts, segments leave only because others arrived, so that it needs
+/// no limit.
+pub(super) fn put_off_in_recovery(tcb: &mut Tcb, memory: &SendMemory, recovery: &Recovery, now: Now) {
+    let first_stamp = memory.header(tcb.head).stamp;
+    let rto_ms = time_out_ms(tcb, memory, recovery);
+    if recovery.is_repairing() {
+        arm_probe(tcb, memory, recovery, rto_ms, now);
+    } else if recovery.probes > 0 {
+        let waited_ms = now.us.wrapping_sub(first_stamp) / 1_000;
+        arm_probe(tcb, memory, recovery, rto_ms.saturating_sub(waited_ms), now);
+    } else {
+        put_off(tcb, &memory.config, first_stamp, now);
+    }
+}
+
+/// Sets the deadline to the next probe, or to the time-out, `rto_ms` from now, if that is not later or there are no probes (without SACK).
+fn arm_probe(tcb: &mut Tcb, memory: &SendMemory, recovery: &Recovery, rto_ms: u32, now: Now) {
+    if !recovery.is_repairing() && recovery.probes == 0 {
+        return arm_clean(tcb, memory, now);
+    }
+    if tcb.srtt_us == 0 || !tcb.flags.has(Flags::SACK) || !tcb.is_synchronized() {
+        return set(tcb, Timer::Timeout, rto_ms, now);
+    }
+    let probe_ms = probe_ms(tcb, &memory.config, payload_max(tcb)) << recovery.probes;
+    if probe_ms < rto_ms {
+        set(tcb, Timer::Probe, probe_ms, now);
+    } else {
+        set(tcb, Timer::Timeout, rto_ms, now);
     }
 }
 
@@ -126,8 +157,13 @@ pub(super) fn on_timer(tcb: &mut Tcb, memory: &mut SendMemory, patience_ms: Opti
     let outcome = match timer {
         Timer::Timeout => time_out(tcb, memory, &mut recovery, now),
         Timer::Probe => {
+            // Of the probe before this one the end was acknowledged, and no duplicate was reported since.
+            if recovery.probe.is_some_and(|probe| probe.is_resent && tcb.snd_una.at_least(probe.end)) {
+                cold::count_probe_loss(tcb, memory, &mut recovery);
+            }
+            recovery.probes += 1;
+            arm(tcb, memory, &recovery, 0, now);
             recovery.probe_due = true;
-            set(tcb, Timer::Timeout, time_out_ms(tcb, memory, &recovery), now);
             TimerOutcome::Send
         }
         Timer::Reorder => {
