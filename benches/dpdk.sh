@@ -1,7 +1,7 @@
 #!/bin/sh
 # `dpdk:` ports beside DPDK's testpmd, over the same libdpdk: packets for each second of CPU time of the thread that moves them, and the ratio.
 #     benches/dpdk.sh [RUNS [SECONDS [ROLE...]]]          5 runs of 2 s of each role, in turn
-# Roles: txonly, rxonly, io, macswap over net_null; io, macswap over net_ring; txonly over net_memif, whose peer is a testpmd that receives; flowgen with
+# Roles: txonly, rxonly, io, macswap over net_null; io, macswap over net_ring, io also with `bytes=no`, as testpmd has it, which reads no packet; txonly over net_memif, whose peer is a testpmd that receives; flowgen with
 # 10,000 flows, beside `linerate pkt-gen`. Each has core 1, a peer core 0. Huge pages are used where there are any.
 # Wants dpdk-testpmd and python3. Builds nothing:
 #     cargo build --release -p linerate --features dpdk
@@ -119,6 +119,7 @@ CASES = {
     'rxonly net_null': ('rxonly', ['net_null0'], False),
     'io net_null': ('io', ['net_null0', 'net_null1'], False),
     'macswap net_null': ('macswap', ['net_null0', 'net_null1'], False),
+    'io net_ring unseen': ('io', ['net_ring0', 'net_ring1'], True),
     'io net_ring': ('io', ['net_ring0', 'net_ring1'], True),
     'macswap net_ring': ('macswap', ['net_ring0', 'net_ring1'], True),
     'txonly net_memif': ('txonly', ['net_memif0,role=client,socket={socket},socket-abstract=no'], False),
@@ -138,7 +139,8 @@ for name, (mode, vdevs, tx_first) in CASES.items():
             if side:
                 theirs.append(testpmd(mode, devices, tx_first))
             else:
-                ours.append(pkt_gen(devices) if mode == 'flowgen' else roles(mode, devices))
+                words = [device + ',bytes=no' for device in devices] if 'unseen' in name else devices
+                ours.append(pkt_gen(words) if mode == 'flowgen' else roles(mode, words))
             if peer:
                 peer.end()
     middle = lambda values: sorted(values)[len(values) // 2] / 1e6

@@ -158,6 +158,24 @@ impl Datapath for Bridge {
         self.take(from, batch, Some(packets), context.pool);
     }
 
+    fn passes_to(&self, from: PortIndex) -> Option<PortIndex> {
+        let lane = self.lane(from).filter(|lane| !lane.copies)?;
+        let exit = self.exits.get(lane.exit)?;
+        (exit.held() == 0).then_some(exit.to)
+    }
+
+    fn passed(&mut self, from: PortIndex, to: PortIndex, packets: usize) {
+        if let Some(lane) = self.lanes.iter_mut().find(|lane| lane.from == from) {
+            lane.received += packets as u64;
+            lane.batches += 1;
+        }
+        if let Some(exit) = self.exit_mut(to) {
+            exit.entered += packets as u64;
+            exit.batches += 1;
+        }
+        self.tx_done(to, packets, 0);
+    }
+
     #[inline]
     fn output(&mut self, to: PortIndex) -> Option<&mut Batch> {
         self.exit_mut(to).map(|exit| &mut exit.outgoing)

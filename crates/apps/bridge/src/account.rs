@@ -42,8 +42,8 @@ impl RunRow {
 pub struct SentRow {
     /// Packets that the far side has.
     pub forwarded: u64,
-    /// Their bytes, without FCS.
-    pub forwarded_bytes: u64,
+    /// Their bytes, without FCS; null if nobody counted them.
+    pub forwarded_bytes: Option<u64>,
     /// Forwarded per second.
     pub forwarded_pps: f64,
     /// Copies that the port made (`impair=duplicate ...`).
@@ -67,7 +67,7 @@ impl SentRow {
         let gone = stats.tx_packets + tx_pending + drops.iter().map(|drop| drop.packets).sum::<u64>();
         SentRow {
             forwarded: stats.tx_packets,
-            forwarded_bytes: stats.tx_bytes,
+            forwarded_bytes: stats.tx_bytes_of_all(),
             forwarded_pps: if seconds > 0.0 { stats.tx_packets as f64 / seconds } else { 0.0 },
             drops,
             tx_pending,
@@ -79,7 +79,7 @@ impl SentRow {
 
     /// The same for people.
     pub fn lines(&self, lines: &mut Vec<String>) {
-        let rate = format!("{} bytes, {}", count(self.forwarded_bytes), pps(self.forwarded_pps));
+        let rate = format!("{}, {}", bytes(self.forwarded_bytes), pps(self.forwarded_pps));
         lines.push(row("forwarded", self.forwarded, &rate));
         lines.extend(self.drops.iter().map(|drop| row("dropped", drop.packets, &at(drop))));
         if self.duplicated > 0 {
@@ -97,6 +97,11 @@ impl SentRow {
 /// Place and cause.
 pub fn at(drop: &Drops) -> String {
     format!("at {}: {}", drop.place, drop.cause)
+}
+
+/// How many bytes, for people.
+pub fn bytes(bytes: Option<u64>) -> String {
+    bytes.map_or("bytes not counted".into(), |bytes| format!("{} bytes", count(bytes)))
 }
 
 /// A count with its name and a remark, so that counts stand below each other.

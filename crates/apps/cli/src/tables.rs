@@ -42,7 +42,7 @@ pub fn port_queues(lines: &mut Vec<String>, port: &str, queues: &[QueueDocument]
         port: port.into(),
         core: None,
         packets,
-        bytes,
+        bytes: Some(bytes),
         drops: drops.to_vec(),
     };
     let numbered = || queues.iter().enumerate();

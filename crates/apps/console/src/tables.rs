@@ -17,8 +17,8 @@ pub struct QueueRow {
     pub core: Option<usize>,
     /// Packets sent or received.
     pub packets: u64,
-    /// Their bytes, without FCS.
-    pub bytes: u64,
+    /// Their bytes, without FCS; null if nobody counted them.
+    pub bytes: Option<u64>,
     /// Packets that the queue lost.
     pub drops: Vec<Drops>,
 }
@@ -27,13 +27,13 @@ impl QueueRow {
     /// A queue that packets were sent to.
     pub fn sent(queue: usize, port: &str, core: Option<usize>, stats: &Stats) -> QueueRow {
         let drops = drops_that_happened(&stats.tx_drops);
-        QueueRow { queue, port: port.into(), core, packets: stats.tx_packets, bytes: stats.tx_bytes, drops }
+        QueueRow { queue, port: port.into(), core, packets: stats.tx_packets, bytes: stats.tx_bytes_of_all(), drops }
     }
 
     /// A queue that packets were received from.
     pub fn received(queue: usize, port: &str, core: Option<usize>, stats: &Stats) -> QueueRow {
         let drops = drops_that_happened(&stats.rx_drops);
-        QueueRow { queue, port: port.into(), core, packets: stats.rx_packets, bytes: stats.rx_bytes, drops }
+        QueueRow { queue, port: port.into(), core, packets: stats.rx_packets, bytes: stats.rx_bytes_of_all(), drops }
     }
 }
 
@@ -46,8 +46,8 @@ pub struct CoreRow {
     pub queues: Vec<String>,
     /// Packets that it sent or received.
     pub packets: u64,
-    /// Their bytes, without FCS.
-    pub bytes: u64,
+    /// Their bytes, without FCS; null if nobody counted them.
+    pub bytes: Option<u64>,
     /// Time of a core that it took.
     pub cpu_seconds: f64,
     /// Time of a core for each packet, in nanoseconds; null without packets.
@@ -56,7 +56,7 @@ pub struct CoreRow {
 
 impl CoreRow {
     /// A thread that took `cpu_ns` nanoseconds of a core.
-    pub fn new(core: Option<usize>, queues: Vec<String>, packets: u64, bytes: u64, cpu_ns: u64) -> CoreRow {
+    pub fn new(core: Option<usize>, queues: Vec<String>, packets: u64, bytes: Option<u64>, cpu_ns: u64) -> CoreRow {
         let cpu_ns_per_packet = (packets > 0).then(|| cpu_ns as f64 / packets as f64);
         CoreRow { core, queues, packets, bytes, cpu_seconds: cpu_ns as f64 / 1e9, cpu_ns_per_packet }
     }
@@ -123,7 +123,7 @@ mod tests {
                 "  queue 1              1,000   25.0 %  core 3  1 dropped"
             ]
         );
-        let core = |core| CoreRow::new(core, vec!["null:".into()], 1_000, 60_000, 20_000);
+        let core = |core| CoreRow::new(core, vec!["null:".into()], 1_000, Some(60_000), 20_000);
         assert!(core_lines(&[core(None)]).is_empty());
         assert_eq!(
             core_lines(&[core(Some(1)), core(None)]),
@@ -132,6 +132,6 @@ mod tests {
                 "thread 1               1,000  0.00 s of the core, 20.0 ns a packet"
             ]
         );
-        assert_eq!(CoreRow::new(None, Vec::new(), 0, 0, 5).cpu_ns_per_packet, None);
+        assert_eq!(CoreRow::new(None, Vec::new(), 0, Some(0), 5).cpu_ns_per_packet, None);
     }
 }

@@ -267,7 +267,7 @@ impl SendDocument {
 }
 
 fn sending_core(sent: &Sent) -> CoreRow {
-    CoreRow::new(sent.core, vec![sent.caps.name.clone()], sent.report.sent, sent.report.bytes, sent.cpu_ns)
+    CoreRow::new(sent.core, vec![sent.caps.name.clone()], sent.report.sent, Some(sent.report.bytes), sent.cpu_ns)
 }
 
 fn stream_entry(entry: &linerate_streams::StreamEntry) -> StreamEntry {
@@ -391,7 +391,7 @@ impl ReceivedAll {
 fn receiving_core(thread: &Received) -> CoreRow {
     let (packets, bytes) = thread.receiver.totals();
     let queues = thread.caps.iter().map(|caps| caps.name.clone()).collect();
-    CoreRow::new(thread.core, queues, packets, bytes, thread.cpu_ns)
+    CoreRow::new(thread.core, queues, packets, Some(bytes), thread.cpu_ns)
 }
 
 /// What each port received, by the queues of all threads.

@@ -109,6 +109,8 @@ pub struct Caps {
     /// arrived, and ends at once if there is something. Its descriptor ([`crate::Port::arm_wakeup`]) stays readable as long as packets wait,
     /// those that came before wakeups were armed included. Callers then sleep where they would spin or nap.
     pub sleep_syncs: bool,
+    /// True if the port may hand packets on to another one of its kind by itself ([`crate::Port::hand_on`]).
+    pub hands_on: bool,
 }
 
 impl Caps {

@@ -57,6 +57,19 @@ pub trait Datapath {
         self.input(from, batch, context);
     }
 
+    /// The port that all packets from port `from` leave by, if the datapath neither changes, counts nor copies them and none waits for that
+    /// port: two ports of one kind may then hand them on by themselves ([`crate::Port::hand_on`]), and [`Datapath::passed`] tells how many.
+    fn passes_to(&self, from: PortIndex) -> Option<PortIndex> {
+        let _ = from;
+        None
+    }
+
+    /// Notes that `packets` packets came from port `from` and left by port `to` ([`Datapath::passes_to`]), which `input` and `tx_done` are not
+    /// told of.
+    fn passed(&mut self, from: PortIndex, to: PortIndex, packets: usize) {
+        let _ = (from, to, packets);
+    }
+
     /// The packets that are to leave by port `to`, oldest first; `None` or an empty batch if there are none.
     ///
     /// The worker calls this once a round for each port, takes packets from the front, and never puts any in. The slots belong to the

@@ -1,5 +1,6 @@
 //! The trait that every backend implements.
 
+use std::any::Any;
 use std::os::fd::BorrowedFd;
 
 use linerate_mem::Batch;
@@ -39,6 +40,22 @@ pub trait Port: Send {
     fn transmit_ref(&mut self, batch: &Batch, from: usize) -> Result<usize, PortError> {
         let _ = (batch, from);
         Ok(0)
+    }
+
+    /// Hands packets that have arrived on to `to`, oldest first and without a look at them, and returns how many. They count as if
+    /// [`Port::receive`] had returned them and [`Port::transmit`] of `to` had taken them, but for their bytes ([`Stats::rx_unsized`]). Returns 0
+    /// if nothing has arrived, if `to` takes nothing now, or if the two ports cannot do this: the caller then receives and transmits, as
+    /// always. What arrived and was not handed on is what `receive` returns next.
+    ///
+    /// Only a port that was opened for it does this ([`Caps::hands_on`]), and only a caller that neither changes, counts nor copies the packets calls it.
+    fn hand_on(&mut self, to: &mut dyn Port) -> usize {
+        let _ = to;
+        0
+    }
+
+    /// The port itself, for the [`Port::hand_on`] of another one of its kind.
+    fn as_any(&mut self) -> Option<&mut dyn Any> {
+        None
     }
 
     /// Pushes on what the port still holds, without waiting; returns the number of packets whose sending is not complete

@@ -21,10 +21,14 @@ pub struct Stats {
     pub rx_packets: u64,
     /// Their bytes.
     pub rx_bytes: u64,
+    /// Of `rx_packets`, those that were handed on unseen ([`crate::Port::hand_on`]), which `rx_bytes` leaves out.
+    pub rx_unsized: u64,
     /// Packets whose sending is complete: the far side has them.
     pub tx_packets: u64,
     /// Their bytes.
     pub tx_bytes: u64,
+    /// Of `tx_packets`, those that came unseen, which `tx_bytes` leaves out.
+    pub tx_unsized: u64,
     /// Copies that the port added to what it received (`impair=`); `rx_packets` counts those that `receive` returned.
     pub rx_duplicated: u64,
     /// Copies that the port added to what `transmit` took; `tx_packets` counts those whose sending is complete.
@@ -50,14 +54,26 @@ impl Stats {
     pub fn add(&mut self, other: Stats) {
         self.rx_packets += other.rx_packets;
         self.rx_bytes += other.rx_bytes;
+        self.rx_unsized += other.rx_unsized;
         self.tx_packets += other.tx_packets;
         self.tx_bytes += other.tx_bytes;
+        self.tx_unsized += other.tx_unsized;
         self.rx_duplicated += other.rx_duplicated;
         self.tx_duplicated += other.tx_duplicated;
         self.rx_corrupted += other.rx_corrupted;
         self.tx_corrupted += other.tx_corrupted;
         self.rx_drops.extend(other.rx_drops);
         self.tx_drops.extend(other.tx_drops);
+    }
+
+    /// The bytes of `rx_packets`; `None` if nobody counted them all.
+    pub fn rx_bytes_of_all(&self) -> Option<u64> {
+        (self.rx_unsized == 0).then_some(self.rx_bytes)
+    }
+
+    /// The bytes of `tx_packets`; `None` if nobody counted them all.
+    pub fn tx_bytes_of_all(&self) -> Option<u64> {
+        (self.tx_unsized == 0).then_some(self.tx_bytes)
     }
 
     /// Sum of [`Stats::rx_drops`].

@@ -2,7 +2,7 @@
 //!
 //!     roles txonly|rxonly|io|macswap SECONDS DEVICE [DEVICE]
 //!
-//! `io` and `macswap` forward both ways between two devices; where nothing arrives by itself (net_ring), 16 batches of 32 circulate.
+//! `io` and `macswap` forward both ways between two devices, `io` unseen if both have `bytes=no`; where nothing arrives by itself (net_ring), 16 batches of 32 circulate.
 
 use std::time::{Duration, Instant};
 
@@ -81,6 +81,13 @@ fn run(
                 }
                 "io" | "macswap" => {
                     let last = ports.len() - 1;
+                    if let [near, far] = ports
+                        && near.caps().hands_on
+                        && role == "io"
+                    {
+                        packets += near.hand_on(far) + far.hand_on(near);
+                        continue;
+                    }
                     for (from, to) in [(0, last), (last, 0)] {
                         ports[from].receive(batch)?;
                         if role == "macswap" {

@@ -359,6 +359,22 @@ unsigned int ln_transmit_copy(struct ln_queue *queue, const uint64_t *words, uns
     return taken;
 }
 
+/* Hands packets that have arrived on to another device, unseen; returns how many. Those that it does not take are held. */
+unsigned int ln_hand_on(struct ln_queue *from, struct ln_queue *to)
+{
+    unsigned int sent;
+
+    if (likely(from->held == 0))
+        from->held = rte_eth_rx_burst(from->port, from->queue, from->holding, LN_BURST);
+    if (from->held == 0)
+        return 0;
+    sent = rte_eth_tx_burst(to->port, to->queue, from->holding, (uint16_t)from->held);
+    from->held -= sent;
+    if (unlikely(from->held > 0))
+        memmove(from->holding, from->holding + sent, from->held * sizeof(*from->holding));
+    return sent;
+}
+
 /* Returns the number of packets that can be received now; they are held until then. */
 unsigned int ln_queue_poll(struct ln_queue *queue)
 {

@@ -79,6 +79,7 @@ void ln_memory_free(struct ln_memory *memory);
 
 unsigned int ln_receive(struct ln_queue *queue, uint64_t *words, unsigned int room, unsigned int *packets);
 unsigned int ln_receive_copy(struct ln_queue *queue, uint64_t *words, unsigned int room, unsigned int *packets);
+unsigned int ln_hand_on(struct ln_queue *from, struct ln_queue *to);
 unsigned int ln_transmit(struct ln_queue *queue, const uint64_t *words, unsigned int count, unsigned int *packets);
 unsigned int ln_transmit_copy(struct ln_queue *queue, const uint64_t *words, unsigned int count, unsigned int *packets);
 int ln_transmit_merged(struct ln_queue *queue, const uint64_t *segments, unsigned int slots, unsigned int ip_len, unsigned int headers_len,

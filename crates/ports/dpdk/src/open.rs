@@ -23,7 +23,7 @@ const COPY_ROOM_MAX: usize = 9728;
 /// become the buffers of its mbufs.
 ///
 /// Options of Linerate: `queues`, `promisc`, `descriptors=N` (of each ring), `mtu=N`, `symmetric` (one queue for both directions of a flow),
-/// `linkwait=MS`, `bind` (a PCI device is taken from its kernel driver until the device is closed), `bind=force` (also if the host uses it).
+/// `linkwait=MS`, `bytes=no` (a bridge hands packets on to another such port unseen), `bind` (a PCI device is taken from its kernel driver until the device is closed), `bind=force` (also if the host uses it).
 /// All others are the driver's (devargs).
 ///
 /// PCI devices that killed processes left with vfio-pci are given back first.
@@ -49,7 +49,7 @@ pub fn open(mut spec: PortSpec, pool: &Pool) -> Result<Device<DpdkPort>, OpenErr
         ));
     }
     let device = Arc::new(OpenDevice { info, name: spec.target.clone(), store, binding });
-    let port = |queue: u16| DpdkPort::new(&spec, &device, queue, pool);
+    let port = |queue: u16| DpdkPort::new(&spec, &device, queue, pool, options.hands_on);
     let opened = Device::new(spec.to_string(), port(0), (1..options.queues).map(port).collect());
     Ok(if notes.is_empty() { opened } else { opened.with_note(format!("{spec}: {}", notes.join("; "))) })
 }
@@ -124,6 +124,8 @@ struct Options {
     symmetric: bool,
     link_wait_ms: u32,
     bind: Bind,
+    /// Packets may be handed on unseen, so that nobody counts their bytes.
+    hands_on: bool,
 }
 
 impl Options {
@@ -142,6 +144,8 @@ impl Options {
         let symmetric = spec.take_flag("symmetric").map_err(|error| refuse(spec, error.problem))?;
         let words = [("no", Bind::No), ("yes", Bind::IfUnused), ("force", Bind::Force)];
         let bind = spec.take_choice("bind", &words).map_err(|error| refuse(spec, error.problem))?;
+        let words = [("yes", false), ("no", true)];
+        let hands_on = spec.take_choice("bytes", &words).map_err(|error| refuse(spec, error.problem))?;
         let queues = spec.options.ports();
         let queues = u16::try_from(queues).map_err(|_| refuse(spec, format!("{queues} queues are too many")))?;
         if spec.target.is_empty() {
@@ -167,7 +171,7 @@ impl Options {
         spec.finish(&["queues", "promisc", "tx_only", "rx_only"]).map_err(|error| refuse(spec, error.problem))?;
         // Network cards are opened as the interfaces of the kernel are.
         let promiscuous = spec.options.promiscuous.or(is_bus_address(spec).then_some(true));
-        Ok(Options { devargs, queues, descriptors, mtu, promiscuous, symmetric, link_wait_ms, bind })
+        Ok(Options { devargs, queues, descriptors, mtu, promiscuous, symmetric, link_wait_ms, bind, hands_on })
     }
 }
 
@@ -220,7 +224,10 @@ mod tests {
         assert_eq!(promiscuous("dpdk:0000:01:00.0,promisc=no"), Ok(Some(false)));
         assert_eq!(promiscuous("dpdk:net_tap0"), Ok(None));
         assert_eq!(options("dpdk:net_tap0,iface=t0").unwrap().devargs, "net_tap0,iface=t0");
+        let hands_on = |text| options(text).map(|taken| taken.hands_on);
+        assert_eq!((hands_on("dpdk:net_ring0,bytes=no"), hands_on("dpdk:net_ring0")), (Ok(true), Ok(false)));
         for wrong in [
+            "dpdk:net_ring0,bytes=maybe",
             "dpdk:",
             "dpdk:net_null0,descriptors=x",
             "dpdk:net_null0@2",

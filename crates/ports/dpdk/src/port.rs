@@ -1,5 +1,6 @@
 //! One queue pair of a device.
 
+use std::any::Any;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -36,8 +37,9 @@ pub struct DpdkPort {
 }
 
 impl DpdkPort {
-    pub(crate) fn new(spec: &PortSpec, device: &Arc<OpenDevice>, index: u16, pool: &Pool) -> DpdkPort {
-        let caps = caps(spec, device, index, pool);
+    /// The port of queue pair `index`; `hands_on`: it may hand packets on unseen.
+    pub(crate) fn new(spec: &PortSpec, device: &Arc<OpenDevice>, index: u16, pool: &Pool, hands_on: bool) -> DpdkPort {
+        let caps = caps(spec, device, index, pool, hands_on);
         let limits = (caps.frame_len_max, caps.frags_max);
         let queue = Queue::new(&device.info, index, &device.store, pool, limits);
         DpdkPort {
@@ -50,6 +52,15 @@ impl DpdkPort {
             offload: Offload::of(&device.info),
             device: Arc::clone(device),
         }
+    }
+
+    /// Whether what this device receives can leave by `other` as it is: its mbufs, checksums and lengths need nobody's work.
+    fn can_hand_on_to(&self, other: &DpdkPort) -> bool {
+        let (near, far) = (&self.device.info, &other.device.info);
+        let is_whole = near.rx_flags == 0 || near.is_hardware != 0;
+        let fits = self.caps.frame_len_max <= other.caps.frame_len_max && self.caps.frags_max <= other.caps.frags_max;
+        let is_shared = near.copies == 0 && far.copies == 0 && Arc::ptr_eq(&self.device.store, &other.device.store);
+        self.caps.hands_on && other.caps.hands_on && is_shared && is_whole && fits
     }
 
     /// The error for the packet at the front of the batch, if it is one that this port never takes.
@@ -65,7 +76,7 @@ impl DpdkPort {
     }
 }
 
-fn caps(spec: &PortSpec, device: &OpenDevice, index: u16, pool: &Pool) -> Caps {
+fn caps(spec: &PortSpec, device: &OpenDevice, index: u16, pool: &Pool, hands_on: bool) -> Caps {
     let info = &device.info;
     let driver = info.driver_name();
     let copies = info.copies != 0;
@@ -75,6 +86,7 @@ fn caps(spec: &PortSpec, device: &OpenDevice, index: u16, pool: &Pool) -> Caps {
         frame_len_max = frame_len_max.min(pool.region().frame_size());
     }
     let name = if info.queues > 1 { spec.at_queue(index.into()) } else { spec.to_string() };
+    let unseen = if hands_on { ", hands packets on unseen to another such port" } else { "" };
     let rss = if info.rss != 0 { ", RSS" } else { "" };
     let memory = if copies { "mbufs of its own" } else { "mbufs over the pool's frames" };
     Caps {
@@ -87,12 +99,13 @@ fn caps(spec: &PortSpec, device: &OpenDevice, index: u16, pool: &Pool) -> Caps {
         zero_copy: !copies,
         copies: if copies { "each packet is copied to or from an mbuf" } else { "nothing is copied up to the driver" },
         detail: format!(
-            "{}, driver {driver}, {} of {} queues{rss}, {memory}, {}",
+            "{}, driver {driver}, {} of {} queues{rss}, {memory}, {}{unseen}",
             sys::version(),
             info.queues,
             info.max_queues,
             Offload::of(info)
         ),
+        hands_on,
         link_bps: (1..u32::MAX).contains(&info.speed_mbps).then(|| u64::from(info.speed_mbps) * 1_000_000),
         mac: (info.mac != [0; 6]).then_some(info.mac),
         far_side: match driver.as_str() {
@@ -139,6 +152,25 @@ impl Port for DpdkPort {
             self.refuse_front(batch)?;
         }
         Ok(moved.packets)
+    }
+
+    #[inline]
+    fn hand_on(&mut self, to: &mut dyn Port) -> usize {
+        let Some(far) = to.as_any().and_then(|port| port.downcast_mut::<DpdkPort>()) else { return 0 };
+        if !self.can_hand_on_to(far) {
+            return 0;
+        }
+        sys::register_thread();
+        let packets = self.queue.hand_on(&mut far.queue);
+        self.stats.rx_packets += packets as u64;
+        self.stats.rx_unsized += packets as u64;
+        far.stats.tx_packets += packets as u64;
+        far.stats.tx_unsized += packets as u64;
+        packets
+    }
+
+    fn as_any(&mut self) -> Option<&mut dyn Any> {
+        Some(self)
     }
 
     fn wait(&mut self, interest: Interest, timeout_ns: u64) -> Result<Readiness, PortError> {

@@ -329,3 +329,54 @@ fn only_cards_are_taken_from_a_kernel_driver() {
     // No kernel driver is asked about a device that is opened without `bind`.
     assert!(error("dpdk:ffff:ff:1f.6").contains("`bind`"));
 }
+
+/// Sends packets of 60 bytes with these numbers; returns how many were taken.
+fn send(pool: &mut Pool, port: &mut dyn Port, numbers: std::ops::Range<u32>) -> usize {
+    let mut batch = Batch::new(pool, 64);
+    numbers.for_each(|number| assert!(pool.append(&mut batch, &packet(number, 60), 0)));
+    let taken = port.transmit(&mut batch).unwrap();
+    pool.free(&mut batch);
+    taken
+}
+
+/// The numbers of all packets that wait in a port.
+fn drain(pool: &mut Pool, port: &mut dyn Port) -> Vec<u32> {
+    let (mut batch, mut numbers) = (Batch::new(pool, 64), Vec::new());
+    while port.receive(&mut batch).unwrap() > 0 {
+        numbers.extend(batch.iter().map(|bytes| u32::from_be_bytes(bytes[14..18].try_into().unwrap())));
+        pool.free(&mut batch);
+    }
+    numbers
+}
+
+#[test]
+fn packets_are_handed_on_unseen_between_rings() {
+    let _alone = alone();
+    let mut pool = pool();
+    let [mut near, mut far, mut counting] = ["net_ring11,bytes=no", "net_ring12,bytes=no", "net_ring13"]
+        .map(|device| open(&format!("dpdk:{device}"), &pool));
+    assert!(near.caps().hands_on && near.caps().detail.contains("unseen") && !counting.caps().hands_on);
+    assert_eq!(send(&mut pool, &mut *near, 0..60), 60);
+    // Neither to a port that counts bytes, nor from one.
+    assert_eq!((near.hand_on(&mut *counting), counting.hand_on(&mut *far)), (0, 0));
+    assert_eq!((near.hand_on(&mut *far), near.hand_on(&mut *far)), (60, 0));
+    assert_eq!(drain(&mut pool, &mut *far), (0..60).collect::<Vec<_>>());
+    // A ring that is nearly full takes a part. What it does not take is what the near port returns next, once.
+    let mut filled = 0;
+    loop {
+        let taken = send(&mut pool, &mut *far, filled..filled + 50) as u32;
+        filled += taken;
+        if taken < 50 {
+            break;
+        }
+    }
+    let mut batch = Batch::new(&pool, 20);
+    assert_eq!((far.receive(&mut batch).unwrap(), send(&mut pool, &mut *near, 2000..2050)), (20, 50));
+    pool.free(&mut batch);
+    assert_eq!((near.hand_on(&mut *far), near.hand_on(&mut *far)), (20, 0));
+    assert_eq!(drain(&mut pool, &mut *near), (2020..2050).collect::<Vec<_>>());
+    assert_eq!(drain(&mut pool, &mut *far), (20..filled).chain(2000..2020).collect::<Vec<_>>());
+    let (near, far) = (near.stats().unwrap(), far.stats().unwrap());
+    assert_eq!((near.rx_packets, near.rx_unsized, near.rx_bytes), (110, 80, 30 * 60));
+    assert_eq!((far.tx_packets, far.tx_unsized, far.tx_bytes_of_all()), (80 + u64::from(filled), 80, None));
+}

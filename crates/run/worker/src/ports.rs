@@ -122,6 +122,8 @@ pub(crate) struct Attached {
     /// Place of its pool in the worker's list.
     pub(crate) pool: usize,
     role: Role,
+    /// It may hand packets on by itself.
+    pub(crate) hands_on: bool,
     /// The worker receives from it now.
     pub(crate) open: bool,
     /// It takes packets: it is neither down nor broken.
@@ -156,6 +158,7 @@ impl Attached {
     pub(crate) fn new(port: Box<dyn Port>, pool: usize, held: Batch, role: Role) -> Attached {
         let role = Role { receives: role.receives && port.caps().receives, ..role };
         Attached {
+            hands_on: port.caps().hands_on,
             port,
             pool,
             open: role.receives,
@@ -260,6 +263,13 @@ impl Ports {
 
     pub(crate) fn get_mut(&mut self, port: PortIndex) -> Option<&mut Attached> {
         self.0.get_mut(usize::from(port.0))?.as_mut()
+    }
+
+    /// Two different ports.
+    pub(crate) fn two_mut(&mut self, one: PortIndex, other: PortIndex) -> Option<(&mut Attached, &mut Attached)> {
+        let places = [usize::from(one.0), usize::from(other.0)];
+        let [one, other] = self.0.get_disjoint_mut(places).ok()?;
+        one.as_mut().zip(other.as_mut())
     }
 }
 

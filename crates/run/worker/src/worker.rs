@@ -267,11 +267,17 @@ impl<D: Datapath> Served<D> {
     /// Receives once from a port; returns how many slots the datapath was given.
     #[inline]
     pub(crate) fn receive_from(&mut self, index: PortIndex, now_ns: u64) -> usize {
-        let Served { datapath, ports, homes, rest, .. } = self;
-        let Some(attached) = ports.get_mut(index) else { return 0 };
+        let Some(attached) = self.ports.get_mut(index) else { return 0 };
         if !attached.is_looked_at() {
             return self.erased().attend(index, now_ns);
         }
+        if attached.hands_on
+            && let passed @ 1.. = self.pass(index)
+        {
+            return passed;
+        }
+        let Served { datapath, ports, homes, rest, .. } = self;
+        let Some(attached) = ports.get_mut(index) else { return 0 };
         let Some(Home { pool, arrived }) = homes.get_mut(attached.pool) else { return 0 };
         let outcome = attached.port.receive(arrived);
         let (ending, received) = (attached.ending, arrived.len());
@@ -294,6 +300,23 @@ impl<D: Datapath> Served<D> {
             Err(error) => self.erased().failed(index, error, now_ns),
         }
         received
+    }
+
+    /// Lets a port hand packets on to the one that they leave by, if the datapath does not want to see them; returns how many.
+    fn pass(&mut self, index: PortIndex) -> usize {
+        let Some(to) = self.datapath.passes_to(index) else { return 0 };
+        let Some((near, far)) = self.ports.two_mut(index, to) else { return 0 };
+        if !far.usable {
+            return 0;
+        }
+        let packets = near.port.hand_on(&mut *far.port);
+        if packets > 0 {
+            near.quiet = 0;
+            far.unflushed = true;
+            far.stuck_since_ns = 0;
+            self.datapath.passed(index, to, packets);
+        }
+        packets
     }
 
     #[inline]

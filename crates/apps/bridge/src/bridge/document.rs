@@ -3,11 +3,10 @@
 use linerate_console::cores::Cores;
 use linerate_console::tables::{CoreRow, QueueRow, core_lines, queue_lines, uneven_queues};
 use linerate_port::{Drops, MonitorAccount, drops_that_happened};
-use linerate_units::show::count;
 use serde::Serialize;
 
 use super::forward::{BridgeEnd, LaneEnd, QueueEnd, total};
-use crate::account::{RunRow, SentRow, at, row, unexplained};
+use crate::account::{RunRow, SentRow, at, bytes, row, unexplained};
 
 /// Schema of [`BridgeDocument`].
 pub const BRIDGE_SCHEMA: &str = "linerate.bridge/1";
@@ -82,8 +81,8 @@ pub struct LaneRow {
     pub rx_corrupted: u64,
     /// Packets that came.
     pub received: u64,
-    /// Their bytes, without FCS.
-    pub received_bytes: u64,
+    /// Their bytes, without FCS; null if nobody counted them (`bytes=no` of `dpdk:`).
+    pub received_bytes: Option<u64>,
     /// The queues of the near port, and what each received.
     pub rx_queues: Vec<QueueRow>,
     /// The queues of the far port, and what each sent.
@@ -114,7 +113,8 @@ impl Names<'_> {
             let own = || end.ports.iter().flatten().filter(|queue| queue.worker == worker);
             let sum = |count: fn(&QueueEnd) -> u64| own().map(count).sum::<u64>();
             let queues = own().map(|queue| queue.caps.name.clone()).collect();
-            let (packets, bytes) = (sum(|queue| queue.port.stats.rx_packets), sum(|queue| queue.port.stats.rx_bytes));
+            let packets = sum(|queue| queue.port.stats.rx_packets);
+            let bytes = own().map(|queue| queue.port.stats.rx_bytes_of_all()).sum();
             CoreRow::new(self.core(worker), queues, packets, bytes, *core_ns)
         };
         end.core_ns.iter().enumerate().map(row).collect()
@@ -145,7 +145,7 @@ impl LaneRow {
             rx_duplicated: rx.rx_duplicated,
             rx_corrupted: rx.rx_corrupted,
             received: lane.received,
-            received_bytes: rx.rx_bytes,
+            received_bytes: rx.rx_bytes_of_all(),
             rx_queues: row(QueueRow::received, near),
             tx_queues: row(QueueRow::sent, far),
             sent: SentRow::new(lane.received, drops, &tx, tx_pending, seconds),
@@ -182,7 +182,7 @@ impl BridgeDocument {
 fn lane_text(lines: &mut Vec<String>, lane: &LaneRow, verbose: bool) {
     let how = if lane.zero_copy { "handed over" } else { "copied" };
     lines.push(format!("{} -> {} ({how})", lane.from, lane.to));
-    lines.push(row("received", lane.received, &format!("{} bytes", count(lane.received_bytes))));
+    lines.push(row("received", lane.received, &bytes(lane.received_bytes)));
     lines.extend(queue_lines("rx queue", &lane.rx_queues));
     lane.sent.lines(lines);
     lines.extend(queue_lines("tx queue", &lane.tx_queues));

@@ -126,7 +126,7 @@ fn core_row(end: &LbEnd, worker: usize, inputs: &[Caps], core: Option<usize>) ->
     let own = end.inputs.iter().zip(inputs).filter(|((owner, _), _)| *owner == worker);
     let bytes = own.clone().map(|((_, stats), _)| stats.rx_bytes).sum();
     let queues = own.map(|(_, caps)| caps.name.clone()).collect();
-    CoreRow::new(core, queues, end.workers[worker].received, bytes, end.workers[worker].core_ns)
+    CoreRow::new(core, queues, end.workers[worker].received, Some(bytes), end.workers[worker].core_ns)
 }
 
 /// What was lost before the port took it.

@@ -370,11 +370,17 @@ impl Watch<'_> {
             port: name(queue),
             core: self.cores.of(ring),
             packets: moment.counted.taken,
-            bytes: moment.bytes,
+            bytes: Some(moment.bytes),
             drops: moment.drops(&name(queue)),
         };
         let core = |(queue, (ring, moment)): (usize, (usize, &Moment))| {
-            CoreRow::new(self.cores.of(ring), vec![name(queue)], moment.counted.taken, moment.bytes, moment.cpu_ns)
+            CoreRow::new(
+                self.cores.of(ring),
+                vec![name(queue)],
+                moment.counted.taken,
+                Some(moment.bytes),
+                moment.cpu_ns,
+            )
         };
         (rings().map(queue).collect(), rings().map(core).collect())
     }

@@ -157,6 +157,7 @@ unsafe extern "C" {
         headers_len: c_uint,
         size: c_uint,
     ) -> c_int;
+    pub(crate) fn ln_hand_on(from: *mut RawQueue, to: *mut RawQueue) -> c_uint;
     pub(crate) fn ln_queue_poll(queue: *mut RawQueue) -> c_uint;
     pub(crate) fn ln_queue_drain(queue: *mut RawQueue, most: c_uint);
 

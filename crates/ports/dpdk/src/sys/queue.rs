@@ -158,6 +158,14 @@ impl Queue {
         sent
     }
 
+    /// Hands packets that have arrived on to a queue of another device with the same store, as mbufs; returns how many. The others wait here for
+    /// the next `receive`.
+    #[inline]
+    pub fn hand_on(&mut self, to: &mut Queue) -> usize {
+        // SAFETY: both devices are open, and the drivers own the mbufs that they give and take.
+        unsafe { abi::ln_hand_on(&mut *self.raw, &mut *to.raw) as usize }
+    }
+
     /// Whether packets have arrived. They wait here for the next `receive`.
     pub fn has_packets(&mut self) -> bool {
         // SAFETY: the device is open.

@@ -1,5 +1,6 @@
 //! A datapath between two ports, and a port that does as a test tells it.
 
+use std::any::Any;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -20,6 +21,9 @@ pub struct Cross {
     pub done_after: u64,
     pub sent: u64,
     pub follows_links: bool,
+    /// It does not want to see packets, and was not shown so many.
+    pub passes: bool,
+    pub passed: usize,
     /// Its thread is away for so long when it is given packets; once.
     pub away: Duration,
 }
@@ -34,6 +38,8 @@ impl Cross {
             done_after: u64::MAX,
             sent: 0,
             follows_links: false,
+            passes: false,
+            passed: 0,
             away: Duration::ZERO,
         }
     }
@@ -48,6 +54,15 @@ impl Datapath for Cross {
         std::thread::sleep(std::mem::take(&mut self.away));
         let to = usize::from(from.0 == 0);
         self.waiting[to] += batch.move_to(&mut self.queues[to], batch.len()) as u64;
+    }
+
+    fn passes_to(&self, from: PortIndex) -> Option<PortIndex> {
+        let to = PortIndex(u16::from(from.0 == 0));
+        (self.passes && self.waiting(to) == 0).then_some(to)
+    }
+
+    fn passed(&mut self, _: PortIndex, _: PortIndex, packets: usize) {
+        self.passed += packets;
     }
 
     fn output(&mut self, to: PortIndex) -> Option<&mut Batch> {
@@ -127,6 +142,9 @@ pub struct Script {
     pub sent: Vec<usize>,
 }
 
+/// Length, for a [`Scripted`] port, of packets that were handed on to it.
+pub const UNSEEN: usize = 0;
+
 #[derive(Clone)]
 pub struct Scripted {
     pub script: Arc<Mutex<Script>>,
@@ -138,6 +156,11 @@ impl Scripted {
     pub fn new(pool: &Pool, script: Script) -> Scripted {
         let caps = Caps { name: "scripted".into(), receives: true, transmits: true, frags_max: 1, ..Caps::default() };
         Scripted { script: Arc::new(Mutex::new(script)), pool: pool.clone(), caps }
+    }
+
+    /// It hands packets on by itself.
+    pub fn handing_on(self) -> Scripted {
+        Scripted { caps: Caps { hands_on: true, ..self.caps }, ..self }
     }
 
     pub fn set(&self, change: impl FnOnce(&mut Script)) {
@@ -192,6 +215,20 @@ impl Port for Scripted {
             taken += 1;
         }
         Ok(taken)
+    }
+
+    fn hand_on(&mut self, to: &mut dyn Port) -> usize {
+        let Some(far) = to.as_any().and_then(|port| port.downcast_mut::<Scripted>()) else { return 0 };
+        let (mut near, mut far) = (self.script.lock().unwrap(), far.script.lock().unwrap());
+        let packets = near.brings.min(far.takes);
+        near.brings -= packets;
+        far.takes -= packets;
+        far.sent.extend(std::iter::repeat_n(UNSEEN, packets));
+        packets
+    }
+
+    fn as_any(&mut self) -> Option<&mut dyn Any> {
+        Some(self)
     }
 
     fn flush(&mut self) -> Result<usize, PortError> {

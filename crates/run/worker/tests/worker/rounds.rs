@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use crate::common::{Cross, Script, Scripted, pool};
+use crate::common::{Cross, Script, Scripted, UNSEEN, pool};
 use linerate_mem::Pool;
 use linerate_port::{LinkState, PortIndex};
 use linerate_sys::clock;
@@ -332,4 +332,32 @@ fn a_worker_without_ports_ends_at_once() {
     control.stop();
     worker.run(&control);
     assert!(worker.turns.rounds < 10, "{:?}: it waited for nothing", worker.turns);
+}
+
+#[test]
+fn ports_hand_packets_on_unless_some_wait_already() {
+    let pool = pool();
+    let mut datapath = Cross::new(&pool, 16);
+    datapath.passes = true;
+    let config = Config { batch: 16, ..Config::default() };
+    let (mut worker, _) = Worker::new(datapath, &pool, config, Box::new(|_| ())).unwrap();
+    let [near, far] = [10, 0].map(|brings| Scripted::new(&pool, Script { brings, ..Script::default() }).handing_on());
+    for port in [&near, &far] {
+        worker.attach(Box::new(port.clone()), &pool, Role::default()).unwrap();
+    }
+    far.set(|script| script.takes = 4);
+    assert_eq!((worker.round(1).received, worker.datapath.passed), (4, 4));
+    // The far port is full: what has arrived waits in the datapath, and what comes behind it is not handed past it.
+    assert!(worker.round(2).received == 6 && far.sent() == 4);
+    near.set(|script| script.brings = 3);
+    far.set(|script| script.takes = 100);
+    worker.round(3);
+    near.set(|script| script.brings = 2);
+    worker.round(4);
+    // An interface that is known to be down gets nothing.
+    far.set(|script| script.down = true);
+    worker.round(5);
+    near.set(|script| script.brings = 1);
+    assert_eq!(worker.round(6).received, 1);
+    far.set(|script| assert_eq!(script.sent, [[UNSEEN; 4].as_slice(), &[60; 9], &[UNSEEN; 2]].concat()));
 }
