@@ -28,14 +28,15 @@ pub struct Cost {
 
 /// An end that works in rounds.
 pub trait Rounds: Send {
-    /// Does what can be done now, and says whether there was anything.
-    fn round(&mut self, now_ns: u64) -> bool;
+    /// Does what can be done now; returns how many packets moved, in and out; 1 for some, where nobody counts them.
+    fn round(&mut self, now_ns: u64) -> usize;
 }
 
 impl<A: App + Send> Rounds for End<A> {
     #[inline]
-    fn round(&mut self, now_ns: u64) -> bool {
-        (**self).round(now_ns).moved()
+    fn round(&mut self, now_ns: u64) -> usize {
+        let round = (**self).round(now_ns);
+        round.received + round.sent
     }
 }
 
@@ -140,6 +141,9 @@ fn end<A: App>(app: A, config: EndConfig, pool: &Pool) -> Result<End<A>, PairErr
 const SPIN_ROUNDS: u32 = 200;
 /// Such rounds between two readings of the clock: less than a microsecond.
 const CLOCK_EVERY: u32 = 8;
+/// Packets, each way, between two readings of the clock while some keep coming: less than a microsecond, too. A reading takes a sixth of the time of
+/// an echo over one connection.
+const PACKETS_MAX: usize = 16;
 /// Rounds between two looks at whether a drive is over.
 const LOOK_EVERY: u64 = 16;
 
@@ -172,7 +176,7 @@ pub(super) fn drive<C: Rounds + ?Sized, S: Rounds + ?Sized>(
             let now_ns = idle.now_ns();
             let mut moved = client.round(now_ns);
             if let Some(server) = &mut alone {
-                moved |= server.round(now_ns);
+                moved += server.round(now_ns);
             }
             rounds += 1;
             let looks = idle.after(moved) || rounds.is_multiple_of(LOOK_EVERY);
@@ -220,34 +224,40 @@ struct Idle {
     rounds: u32,
     /// So many pass before others get the core.
     patient: u32,
+    /// Packets that moved since the clock was read.
+    moved: usize,
     now_ns: u64,
 }
 
 impl Idle {
     /// An end with a core of its own waits there for the other end's answer, which comes sooner than a call of the kernel returns.
     fn new(apart: bool) -> Idle {
-        Idle { rounds: 0, patient: if apart { SPIN_ROUNDS } else { 0 }, now_ns: 0 }
+        Idle { rounds: 0, patient: if apart { SPIN_ROUNDS } else { 0 }, moved: PACKETS_MAX, now_ns: 0 }
     }
 
-    /// The time of the next round. While nothing comes it is read now and then only: an answer is met the sooner.
+    /// The time of the next round, read now and then: an answer is met the sooner.
     #[inline]
     fn now_ns(&mut self) -> u64 {
-        if self.rounds.is_multiple_of(CLOCK_EVERY) {
+        let is_due = if self.rounds == 0 { self.moved >= PACKETS_MAX } else { self.rounds.is_multiple_of(CLOCK_EVERY) };
+        if is_due {
+            self.moved = 0;
             self.now_ns = clock::now_ns();
         }
         self.now_ns
     }
 
-    /// A round is over; true if nothing came for a while.
+    /// A round is over in which so many packets moved; true if nothing came for a while.
     #[inline]
-    fn after(&mut self, moved: bool) -> bool {
-        if moved {
+    fn after(&mut self, moved: usize) -> bool {
+        if moved > 0 {
             self.rounds = 0;
+            self.moved += moved;
             return false;
         }
         let is_long = self.rounds >= self.patient;
         if is_long {
             std::thread::yield_now();
+            self.moved = PACKETS_MAX;
         }
         self.rounds = if is_long { 0 } else { self.rounds + 1 };
         is_long

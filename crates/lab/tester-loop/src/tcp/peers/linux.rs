@@ -114,7 +114,7 @@ impl Server {
 }
 
 impl Rounds for Server {
-    fn round(&mut self, _: u64) -> bool {
+    fn round(&mut self, _: u64) -> usize {
         let ready = self.sockets.ready();
         for number in &ready {
             if *number == LISTENER {
@@ -134,7 +134,7 @@ impl Rounds for Server {
                 None => {}
             }
         }
-        let moved = !ready.is_empty();
+        let moved = ready.len();
         self.sockets.ready = ready;
         moved
     }
@@ -187,7 +187,7 @@ impl LinuxClient {
 }
 
 impl Rounds for LinuxClient {
-    fn round(&mut self, _: u64) -> bool {
+    fn round(&mut self, _: u64) -> usize {
         if self.to_open > 0 {
             self.open_some();
         }
@@ -209,7 +209,7 @@ impl Rounds for LinuxClient {
                 None => {}
             }
         }
-        let moved = !ready.is_empty();
+        let moved = ready.len();
         self.sockets.ready = ready;
         moved
     }

@@ -251,8 +251,8 @@ fn now(now_ns: u64) -> Instant {
 struct Server<'a>(Side<'a>);
 
 impl Rounds for Server<'_> {
-    fn round(&mut self, now_ns: u64) -> bool {
-        self.0.round(now_ns, |side| {
+    fn round(&mut self, now_ns: u64) -> usize {
+        let moved = self.0.round(now_ns, |side| {
             for conn in 0..side.active {
                 let socket = side.socket(conn);
                 let mut bytes = [0; 64];
@@ -264,7 +264,8 @@ impl Rounds for Server<'_> {
                     socket.close();
                 }
             }
-        })
+        });
+        usize::from(moved)
     }
 }
 
@@ -285,9 +286,9 @@ struct SmoltcpClient<'a> {
 }
 
 impl Rounds for SmoltcpClient<'_> {
-    fn round(&mut self, now_ns: u64) -> bool {
+    fn round(&mut self, now_ns: u64) -> usize {
         let SmoltcpClient { side, turns, .. } = self;
-        side.round(now_ns, |side| {
+        let moved = side.round(now_ns, |side| {
             for conn in 0..side.active {
                 let socket = side.socket(conn);
                 let mut bytes = [0; 64];
@@ -301,7 +302,8 @@ impl Rounds for SmoltcpClient<'_> {
                     }
                 }
             }
-        })
+        });
+        usize::from(moved)
     }
 }
 
