@@ -219,7 +219,14 @@ fn take_duplicate(
 }
 
 /// A round-trip time, by Karn's rule from what was sent once, else from the timestamp that is echoed (RFC 7323 section 4).
-fn take_round_trip(tcb: &mut Tcb, recovery: &Recovery, delivery: &Delivery, has_moved: bool, ack: &Ack<'_>, now: Now) {
+fn take_round_trip(
+    tcb: &mut Tcb,
+    recovery: &mut Recovery,
+    delivery: &Delivery,
+    has_moved: bool,
+    ack: &Ack<'_>,
+    now: Now,
+) {
     let by_echo = || {
         let echo = ack.ts_echo.filter(|_| has_moved)?;
         let ms = now.tick.wrapping_sub(echo);
@@ -229,6 +236,7 @@ fn take_round_trip(tcb: &mut Tcb, recovery: &Recovery, delivery: &Delivery, has_
     let by_sack = || delivery.sack_rtt_us.filter(|_| recovery.phase == Phase::Open);
     if let Some(rtt_us) = delivery.rtt_us.or_else(by_echo).or_else(by_sack) {
         rtt::sample(tcb, rtt_us);
+        recovery.is_measured = true;
     }
 }
 

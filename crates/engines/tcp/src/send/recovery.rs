@@ -59,6 +59,8 @@ pub(super) struct Recovery {
     pub probe_due: bool,
     /// Probes that left since something last arrived at the peer.
     pub probes: u8,
+    /// A round trip was measured since a probe left: probes must not keep a path that became slower from being known as such.
+    pub is_measured: bool,
     /// End of the segment that a probe sent again last. That it came twice says that the path or its acknowledgment was slow, and nothing of reordering.
     pub probed: Option<Seq>,
     /// F-RTO (RFC 5682).
@@ -156,6 +158,7 @@ impl Recovery {
             probe: None,
             probe_due: false,
             probes: 0,
+            is_measured: true,
             probed: None,
             frto: Frto::Off,
             is_harmless: false,
@@ -179,11 +182,16 @@ impl Recovery {
         }
     }
 
-    /// True if a probe may be scheduled: a tail loss probe (RFC 8985 section 7.2), another if that one was not answered, or one that
+    /// True if a probe may be scheduled: a tail loss probe (RFC 8985 section 7.2), another if that one is taken for lost, or one that
     /// finds out what became of a retransmission. The RFC leaves the last two to the time-out.
     pub fn may_probe(&self) -> bool {
         let nothing_lost = self.phase == Phase::Open && self.sacked == 0 && self.lost == 0;
-        (nothing_lost || self.is_repairing()) && !self.probe_due && self.backoffs == 0 && self.probes < PROBES_MAX
+        let may_begin = self.is_measured || self.probes > 0;
+        (nothing_lost || self.is_repairing())
+            && may_begin
+            && !self.probe_due
+            && self.backoffs == 0
+            && self.probes < PROBES_MAX
     }
 
     /// True while retransmissions may be in flight of which only a probe or a time-out can say whether they arrived.

@@ -162,6 +162,7 @@ pub(super) fn on_timer(tcb: &mut Tcb, memory: &mut SendMemory, patience_ms: Opti
                 cold::count_probe_loss(tcb, memory, &mut recovery);
             }
             recovery.probes += 1;
+            recovery.is_measured = false;
             arm(tcb, memory, &recovery, 0, now);
             recovery.probe_due = true;
             TimerOutcome::Send
