@@ -348,11 +348,9 @@ fn to_probe_in_recovery(tcb: &Tcb, memory: &SendMemory, recovery: &mut Recovery)
     if tcb.head == NONE {
         return None;
     }
-    let header = memory.header(tcb.head);
-    if header.marks.has(Marks::SACKED) || header.end().after(tcb.snd_una + tcb.snd_wnd) {
-        return None;
-    }
-    Some(scoreboard::first_to_resend(memory, recovery).unwrap_or(tcb.head))
+    let fits = |handle: u32| !memory.header(handle).end().after(tcb.snd_una + tcb.snd_wnd);
+    let may_leave = fits(tcb.head) && !memory.header(tcb.head).marks.has(Marks::SACKED);
+    may_leave.then(|| scoreboard::first_to_resend(memory, recovery).filter(|handle| fits(*handle)).unwrap_or(tcb.head))
 }
 
 /// Marks a chunk as sent again by a probe.

@@ -141,8 +141,8 @@ fn end<A: App>(app: A, config: EndConfig, pool: &Pool) -> Result<End<A>, PairErr
 const SPIN_ROUNDS: u32 = 200;
 /// Such rounds between two readings of the clock: less than a microsecond.
 const CLOCK_EVERY: u32 = 8;
-/// Packets, each way, between two readings of the clock while some keep coming: less than a microsecond, too. A reading takes a sixth of the time of
-/// an echo over one connection.
+/// Packets between two readings of the clock while some keep coming, in and out of both ends, where these share a core: half a microsecond. A reading
+/// takes a sixth of the time of an echo over one connection.
 const PACKETS_MAX: usize = 16;
 /// Rounds between two looks at whether a drive is over.
 const LOOK_EVERY: u64 = 16;
@@ -224,7 +224,9 @@ struct Idle {
     rounds: u32,
     /// So many pass before others get the core.
     patient: u32,
-    /// Packets that moved since the clock was read.
+    /// Packets that move before the clock is read again.
+    packets_max: usize,
+    /// Packets that moved since it was read.
     moved: usize,
     now_ns: u64,
 }
@@ -232,13 +234,15 @@ struct Idle {
 impl Idle {
     /// An end with a core of its own waits there for the other end's answer, which comes sooner than a call of the kernel returns.
     fn new(apart: bool) -> Idle {
-        Idle { rounds: 0, patient: if apart { SPIN_ROUNDS } else { 0 }, moved: PACKETS_MAX, now_ns: 0 }
+        let (patient, packets_max) = if apart { (SPIN_ROUNDS, 1) } else { (0, PACKETS_MAX) };
+        Idle { rounds: 0, patient, packets_max, moved: packets_max, now_ns: 0 }
     }
 
     /// The time of the next round, read now and then: an answer is met the sooner.
     #[inline]
     fn now_ns(&mut self) -> u64 {
-        let is_due = if self.rounds == 0 { self.moved >= PACKETS_MAX } else { self.rounds.is_multiple_of(CLOCK_EVERY) };
+        let is_due =
+            if self.rounds == 0 { self.moved >= self.packets_max } else { self.rounds.is_multiple_of(CLOCK_EVERY) };
         if is_due {
             self.moved = 0;
             self.now_ns = clock::now_ns();
@@ -257,7 +261,7 @@ impl Idle {
         let is_long = self.rounds >= self.patient;
         if is_long {
             std::thread::yield_now();
-            self.moved = PACKETS_MAX;
+            self.moved = self.packets_max;
         }
         self.rounds = if is_long { 0 } else { self.rounds + 1 };
         is_long
