@@ -447,10 +447,18 @@ impl TxGenerator for NetmapPort {
 }
 
 impl Drop for NetmapPort {
-    /// What is in the ring is sent, as far as the far side has room for it.
+    /// What is in the ring is sent, as far as the far side has room for it. Slots that were read are given back where a sender may wait for
+    /// them, as netmap's own pkt-gen does before it ends.
     fn drop(&mut self) {
-        if self.corrupt.is_none() && self.sender.as_ref().is_some_and(|side| side.unsynced > 0) {
+        if self.corrupt.is_some() {
+            return;
+        }
+        if self.sender.as_ref().is_some_and(|side| side.unsynced > 0) {
             let _ = self.sync_transmit();
+        }
+        if let Some(side) = self.receiver.as_mut().filter(|side| side.sender_waits) {
+            side.release_all();
+            let _ = self.sync_receive();
         }
     }
 }
