@@ -3,7 +3,7 @@
 use linerate_port::{FarSide, PortSpec};
 
 use crate::entry::{Access, Entry, Unusable};
-use crate::table::ENTRIES;
+use crate::table::{ENTRIES, NETMAP_ALONE};
 
 /// What [`list`] says about a backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,9 +63,9 @@ pub fn memif(socket: &std::path::Path) -> PortSpec {
     PortSpec::new("memif", &socket.to_string_lossy())
 }
 
-/// Whether this kernel has netmap, and this process may use it.
+/// Whether names of netmap's ports mean these: this kernel has netmap, and this process may use it, or nothing else opens interfaces here.
 pub fn has_netmap() -> bool {
-    linerate_port_netmap::probe().is_ok()
+    NETMAP_ALONE || linerate_port_netmap::probe().is_ok()
 }
 
 /// How a spec's backend opens interfaces; `None` where it opens something else, and for a bare interface.

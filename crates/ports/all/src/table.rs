@@ -6,6 +6,9 @@ use linerate_sys::capability::{Capabilities, Capability};
 use crate::entry::{Access, Entry, PLAIN, Unusable, boxed};
 use crate::merging;
 
+/// Whether netmap is the only backend that opens interfaces.
+pub(crate) const NETMAP_ALONE: bool = false;
+
 /// All of them, in the order of their usefulness to someone who looks for one.
 pub(crate) const ENTRIES: &[Entry] = &[
     Entry {

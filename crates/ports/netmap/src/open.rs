@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use linerate_mem::Pool;
 use linerate_port::{Caps, Device, FarSide, OpenError, PortSpec, RxRing};
-use linerate_sys::netdev::Netdev;
+use linerate_sys::netdev::{self, Netdev};
 use linerate_sys::promiscuous::Promiscuous;
 
 use crate::abi::{self, Register};
@@ -182,7 +182,8 @@ impl Opener<'_> {
         }
         let open = || Netdev::open(&name.port).and_then(|device| device.index().map(|index| (device, index)));
         open().map(Some).map_err(|error| {
-            self.error(error.to_string(), "`linerate ports` lists the interfaces; a switch's port is netmap:valeS:P")
+            let names = netdev::names().unwrap_or_default().join(", ");
+            self.error(error.to_string(), format!("there are {names}; a switch's port is netmap:valeS:P"))
         })
     }
 
@@ -387,6 +388,14 @@ pub(crate) fn refused(spec: &PortSpec, name: &PortName, error: &io::Error) -> Op
             "netmap has no memory left for its rings and buffers".into(),
             &format!("close other ports, ask for fewer slots or rings, or raise {BUFFERS_SETTING}"),
         ),
+        Some(libc::EINVAL) if name.kind == Kind::Monitor => refuse(
+            format!("nobody has {} in netmap mode, and only then its packets can be copied", name.port),
+            "open the port that is to be watched first, as it is to be opened here: all rings, or one",
+        ),
+        Some(libc::EINVAL) if matches!(name.rings, Rings::One(_) | Rings::OneHost(_)) => refuse(
+            format!("{} has no ring pair of this number", name.port),
+            "ring pairs are counted from 0; without a number all of them are opened",
+        ),
         Some(libc::EOPNOTSUPP) => refuse(
             "this netmap was built without what the name asks for (VALE, pipes, monitors)".into(),
             "configure netmap with it (docs/netmap.md)",
@@ -410,4 +419,21 @@ pub(crate) fn missing(spec: &dyn std::fmt::Display, error: &io::Error) -> OpenEr
         _ => (format!("{}: {error}", abi::DEVICE), "load netmap's module (docs/netmap.md)".to_string()),
     };
     OpenError::new(spec, cause, hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_calls_invalid_is_said_in_words() {
+        for (name, words) in
+            [("eth1/r", "in netmap mode"), ("eth1-7", "ring pair"), ("eth1^3", "ring pair"), ("eth1", "a version")]
+        {
+            let parsed = PortName::parse(name).expect(name);
+            let invalid = io::Error::from_raw_os_error(libc::EINVAL);
+            let error = refused(&PortSpec::new("netmap", name), &parsed, &invalid).to_string();
+            assert!(error.contains(words), "{error}");
+        }
+    }
 }

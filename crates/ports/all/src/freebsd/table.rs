@@ -4,6 +4,9 @@ use linerate_port::FarSide;
 
 use crate::entry::{Entry, PLAIN, boxed};
 
+/// Whether netmap is the only backend that opens interfaces. What keeps a port of it from being opened then says so itself.
+pub(crate) const NETMAP_ALONE: bool = true;
+
 /// All of them, in the order of their usefulness to someone who looks for one.
 pub(crate) const ENTRIES: &[Entry] = &[
     Entry {
