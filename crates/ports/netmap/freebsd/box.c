@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 static void mount_one(const char *type, const char *on, int flags)
@@ -82,7 +83,39 @@ static int do_sysctl(char *name)
 	return 0;
 }
 
-/* ifconfig [NAME [create|destroy|up|down|ADDRESS]...] */
+/* udp send ADDRESS PORT COUNT: one-byte broadcasts. udp count PORT SECONDS: how many arrive. */
+static int do_udp(int argc, char **argv)
+{
+	int s = socket(AF_INET, SOCK_DGRAM, 0), one = 1, sends = argc == 5 && !strcmp(argv[1], "send");
+	struct sockaddr_in peer = { .sin_len = sizeof(peer), .sin_family = AF_INET };
+	if (!sends && (argc != 4 || strcmp(argv[1], "count") != 0))
+		errx(2, "udp send ADDRESS PORT COUNT, or udp count PORT SECONDS");
+	peer.sin_port = htons(atoi(argv[sends ? 3 : 2]));
+	if (sends) {
+		int sent = 0, count = atoi(argv[4]);
+		setsockopt(s, SOL_SOCKET, SO_BROADCAST, &one, sizeof(one));
+		peer.sin_addr.s_addr = inet_addr(argv[2]);
+		for (int i = 0; i < count; i++) {
+			sent += sendto(s, "x", 1, 0, (struct sockaddr *)&peer, sizeof(peer)) == 1;
+			usleep(1000);
+		}
+		printf("udp: %d of %d sent\n", sent, count);
+		return 0;
+	}
+	char some[2048];
+	int got = 0;
+	struct timeval wait = { 0, 100000 };
+	time_t end = time(0) + atoi(argv[3]);
+	setsockopt(s, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait));
+	if (bind(s, (struct sockaddr *)&peer, sizeof(peer)) != 0)
+		err(1, "bind");
+	while (time(0) < end)
+		got += recv(s, some, sizeof(some), 0) >= 0;
+	printf("udp: %d received\n", got);
+	return 0;
+}
+
+/* ifconfig [NAME [create|destroy|up|down|flags|-txcsum|mtu=BYTES|ADDRESS]...] */
 static int do_ifconfig(int argc, char **argv)
 {
 	int s = socket(AF_INET, SOCK_DGRAM, 0);
@@ -117,6 +150,11 @@ static int do_ifconfig(int argc, char **argv)
 		} else if (!strcmp(argv[i], "flags")) {
 			got = ioctl(s, SIOCGIFFLAGS, &request);
 			printf("%s flags=%x%04x\n", argv[1], request.ifr_flagshigh & 0xffff, request.ifr_flags & 0xffff);
+		} else if (!strcmp(argv[i], "-txcsum")) {
+			got = ioctl(s, SIOCGIFCAP, &request);
+			request.ifr_reqcap = request.ifr_curcap & ~(IFCAP_TXCSUM | IFCAP_TXCSUM_IPV6);
+			if (got == 0)
+				got = ioctl(s, SIOCSIFCAP, &request);
 		} else if (!strncmp(argv[i], "mtu=", 4)) {
 			request.ifr_mtu = atoi(argv[i] + 4);
 			got = ioctl(s, SIOCSIFMTU, &request);
@@ -154,6 +192,8 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(name, "ifconfig"))
 		return do_ifconfig(argc, argv);
+	if (!strcmp(name, "udp"))
+		return do_udp(argc, argv);
 	if (!strcmp(name, "cat")) {
 		char some[8192];
 		ssize_t got;

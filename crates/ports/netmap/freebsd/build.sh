@@ -1,13 +1,14 @@
 #!/bin/bash
 # Builds a FreeBSD with netmap for tests, on Linux: build.sh SOURCE FOLDER
 #
-# SOURCE: a source folder of FreeBSD 12 (sys, lib, include, share/mk, contrib, usr.sbin/config, bin/sh, tools/tools/netmap); it is not changed.
-# FOLDER: gets kernel, start (which starts it in QEMU), bin (a shell, netmap's own pkt-gen, bridge and vale-ctl, and box.c), usr (headers, static
+# SOURCE: a source folder of FreeBSD 15 (sys, lib, include, share/mk, contrib, libexec/rtld-elf, usr.sbin/config, bin, usr.bin/printf,
+# tools/tools/netmap); it is not changed.
+# FOLDER: gets kernel, start (which starts it in QEMU), bin (a shell, netmap's own pkt-gen, bridge and netmap-lb, and box.c), usr (headers, static
 # libraries), cc and link-clang (the compiler and the linker for programs there).
-# Needs the packages bmake, lld, clang, llvm, flex, byacc, gawk, libbsd-dev, rpcsvc-proto of Debian, and gcc; run.sh makefs and qemu-system-x86. Takes
-# a quarter of an hour, and some 100 MB in FOLDER/build, which may be removed afterwards.
+# Needs the packages clang-19, lld-19 and llvm-19 (or newer), flex, byacc, gawk, libbsd-dev, rpcsvc-proto of Debian, and g++; run.sh makefs and
+# qemu-system-x86. Takes ten minutes of a core, and some 200 MB in FOLDER/build, which may be removed afterwards.
 set -eu
-[ $# = 2 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# = 2 ] || { sed -n '2,10s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 here=$(cd "$(dirname "$0")" && pwd)
 source=$(realpath "$1")
 [ -f "$source/sys/net/netmap.h" ] || { echo "$source: no source of FreeBSD (sys/net/netmap.h is missing)" >&2; exit 2; }
@@ -16,7 +17,9 @@ folder=$(realpath "$2")
 build=$folder/build
 jobs=${JOBS:-$(nproc)}
 src=$build/src
-target=x86_64-unknown-freebsd12
+version=$(awk '$1 == "#define" && $2 == "__FreeBSD_version" { print $3 }' "$source/sys/sys/param.h")
+[ "$version" -ge 1500000 ] || { echo "$source is FreeBSD $version; these scripts are for 15 (1500000), docs/netmap.md has those for 12" >&2; exit 2; }
+target=x86_64-unknown-freebsd$((version / 100000))
 
 # The newest of the tools that Debian numbers.
 newest() { ls /usr/bin/"$1" /usr/bin/"$1"-[0-9]* 2> /dev/null | sort -V | tail -n 1 | grep . || { echo "$1 is not installed" >&2; exit 1; }; }
@@ -27,12 +30,11 @@ prepare_source() {
     [ ! -d "$src" ] || return 0
     mkdir -p "$src.new"
     for part in sys lib include share/mk libexec/rtld-elf bin/sh bin/kill bin/test usr.bin/printf usr.sbin/config tools/tools/netmap \
-        contrib/{jemalloc,gdtoa,libc-pwcache,libc-vis,tzcode,compiler-rt,libunwind,libc++}; do
-        mkdir -p "$src.new/$(dirname $part)"
+        contrib/{arm-optimized-routines,bmake,jemalloc,gdtoa,libc-pwcache,libc-vis,tzcode} contrib/llvm-project/{compiler-rt,libunwind,libcxx}; do
+        [ -e "$source/$part" ] || continue
+        mkdir -p "$src.new/$(dirname "$part")"
         cp -as "$source/$part" "$src.new/$part"
     done
-    # An instruction's name that newer assemblers do not take.
-    sed -i 's/vpxor\([[:space:]]*%zmm\)/vpxord\1/' "$src.new/sys/amd64/amd64/support.S"
     cp "$here/kernel.config" "$src.new/sys/amd64/conf/NETMAP"
     mv "$src.new" "$src"
 }
@@ -41,7 +43,7 @@ prepare_source() {
 make_tools() {
     cd "$build/tools"
     script() { printf '#!/bin/sh\n%s\n' "$2" > "$1" && chmod +x "$1"; }
-    script cc "exec $clang -target $target -fcommon -Qunused-arguments \"\$@\""
+    script cc "exec $clang -target $target -Qunused-arguments \"\$@\""
     script cpp "exec $clang -target $target -E \"\$@\""
     # The makefiles know LLD by its first word.
     script ld "[ \"\$1\" != --version ] || exec echo \"$($lld --version | sed 's/^.*LLD/LLD/')\"; exec $lld \"\$@\""
@@ -51,8 +53,18 @@ make_tools() {
     script tsort 'cat'
     script mktemp '[ "$1" != -t ] || exec /usr/bin/mktemp -t "$2.XXXXXX"; exec /usr/bin/mktemp "$@"'
     script file2c 'shift; echo "$1"; od -An -v -tx1 | sed "s/ \\([0-9a-f][0-9a-f]\\)/0x\\1,/g"; echo "$2"'
+    # Asked only whether the kernel's vdso has relocations.
+    script elfdump "shift; $(newest llvm-readelf) -d \"\$@\" | sed 's/(\\(REL[A-Z]*SZ\\))/DT_\\1/'"
     for tool in nm objcopy size ar ranlib strip; do ln -sf "$(newest llvm-$tool)" $tool; done
-    ln -sf "$lld" ld.lld && ln -sf "$(command -v bmake)" make
+    ln -sf "$lld" ld.lld
+
+    # make(1) of the source itself: Debian's may be older than the makefiles.
+    if [ ! -x make ]; then
+        mkdir -p "$build/make" && cd "$build/make"
+        { "$src/contrib/bmake/configure" --with-default-sys-path="$src/share/mk" && /bin/sh make-bootstrap.sh; } > "$build/make.log" 2>&1 ||
+            { tail "$build/make.log" >&2; exit 1; }
+        cp bmake "$build/tools/make"
+    fi
 
     # config(8), which makes a kernel's build folder.
     mkdir -p "$build/config/include/sys" && cd "$build/config"
@@ -64,21 +76,19 @@ make_tools() {
 #include <sys/types.h>
 #define __unused __attribute__((unused))
 #define __printf0like(a, b)
-#define roundup2(x, y) (((x) + ((y) - 1)) & ~((y) - 1))
-typedef va_list __va_list;
 END
-    printf '#include <sys/types.h>\ntypedef ssize_t __ssize_t;\n' > include/sys/_types.h
-    cp "$src"/sys/sys/{sbuf,nv,cnv,dnv}.h include/sys/ && cp "$src"/sys/contrib/libnv/*.h "$src"/lib/libnv/*.h include/
+    cp "$src/sys/sys/queue.h" include/sys/
     config=$src/usr.sbin/config
     flex -o lang.c "$config/lang.l" && byacc -d -o config.c "$config/config.y" && mv config.h y.tab.h
     file2c '' 'char kernconfstr[] = {' '0};' < "$config/kernconf.tmpl" > kernconf.c
-    host -Dcmsgcred=ucred -DSCM_CREDS=SCM_CREDENTIALS -DMCLBYTES=2048 -Iinclude -I. -I"$config" \
-        "$config"/{main,mkmakefile,mkheaders,mkoptions}.c lang.c config.c kernconf.c "$src/sys/kern/subr_sbuf.c" \
-        "$src"/sys/contrib/libnv/{nvlist,nvpair,cnvlist,dnvlist}.c "$src/lib/libnv/msgio.c" -lbsd -o "$build/tools/config"
+    host -Iinclude -I. -I"$config" -c lang.c config.c kernconf.c "$config/mkheaders.c"
+    host++ -Iinclude -I. -I"$config" "$config"/{main,mkmakefile,mkoptions}.cc lang.o config.o kernconf.o mkheaders.o -lbsd -o "$build/tools/config"
 }
 
-# A program of FreeBSD for this machine.
-host() { cc=$(command -v gcc) && "$cc" -fcommon -w -O1 -include "$build/config/compat.h" -DLIBBSD_OVERLAY -isystem /usr/include/bsd "$@"; }
+# A program of FreeBSD for this machine, in C or in C++.
+for_host=(-fcommon -w -O1 -include "$build/config/compat.h" -DLIBBSD_OVERLAY -isystem /usr/include/bsd)
+host() { /usr/bin/gcc "${for_host[@]}" "$@"; }
+host++() { /usr/bin/g++ -std=c++17 "${for_host[@]}" "$@"; }
 
 # make, as FreeBSD's makefiles want it.
 bsd_make() {
@@ -99,75 +109,81 @@ build_kernel() {
 
 install_headers() {
     include=$folder/usr/include
-    mkdir -p "$include" "$folder/usr/lib"
+    rm -rf "$include" && mkdir -p "$include" "$folder/usr/lib"
     cd "$src/include"
     cp -L ./*.h "$include/"
-    for part in arpa protocols rpc rpcsvc xlocale; do mkdir -p "$include/$part" && cp -L $part/*.h "$include/$part/"; done
+    for part in arpa protocols rpc rpcsvc ssp xlocale; do mkdir -p "$include/$part" && cp -L $part/*.h "$include/$part/"; done
     cd "$src/sys"
-    for part in bsm cam cam/ata cam/scsi crypto dev/acpica dev/filemon dev/hwpmc dev/ic dev/io dev/nvme dev/pci dev/usb fs/devfs fs/fdescfs fs/nfs fs/procfs \
-        geom net net/altq net80211 netgraph netinet netinet/cc netinet6 netipsec netsmb nfs nfsclient nfsserver opencrypto security/audit sys sys/disk \
-        ufs/ffs ufs/ufs vm; do
+    for part in bsm cam cam/ata cam/nvme cam/scsi crypto dev/acpica dev/filemon dev/hwpmc dev/ic dev/io dev/nvme dev/pci dev/usb fs/devfs fs/fdescfs fs/nfs \
+        fs/procfs geom net net/altq net/route net80211 netgraph netinet netinet/cc netinet/tcp_stacks netinet6 netipsec netlink netlink/route netsmb nfs \
+        nfsclient nfsserver opencrypto security/audit sys sys/disk ufs/ffs ufs/ufs vm; do
         mkdir -p "$include/$part"
         cp -L $part/*.h "$include/$part/" 2> /dev/null || true
     done
     cp -rL amd64/include "$include/machine" && cp -rL x86/include "$include/x86" && cp -rL dev/hyperv/include "$include/dev/hyperv"
-    cp -L rpc/types.h "$include/rpc/"
+    cp -L rpc/{types,clnt_nl}.h "$include/rpc/"
     cd "$include"
-    for name in aio errno fcntl linker_set poll stdatomic stdint syslog ucontext sched _semaphore; do cp sys/$name.h $name.h; done
-    for name in float floatingpoint stdarg; do cp machine/$name.h $name.h; done
-    cp -L "$src"/lib/msun/src/math.h "$src"/lib/msun/x86/fenv.h "$src"/lib/libutil/libutil.h "$src"/lib/libedit/histedit.h "$src"/lib/libmd/*.h \
-        "$src"/contrib/libc-vis/vis.h "$include/"
+    for name in aio errno fcntl linker_set poll stdatomic stdint syslog ucontext _semaphore stdarg; do cp sys/$name.h $name.h; done
+    for name in float floatingpoint; do cp machine/$name.h $name.h; done
+    cp -L "$src"/lib/msun/src/math.h "$src"/lib/msun/x86/fenv.h "$src"/lib/libutil/libutil.h "$src"/lib/libmd/*.h \
+        "$src"/lib/libsys/{libsys,_libsys}.h "$src"/lib/libnetmap/libnetmap.h "$src"/contrib/libc-vis/vis.h \
+        "$src"/contrib/llvm-project/compiler-rt/lib/BlocksRuntime/*.h "$include/"
     (cd "$src/include/rpc" && RPCGEN_CPP=cpp rpcgen -C -h rpcb_prot.x -o "$include/rpc/rpcb_prot.h")
     for name in yp nis key_prot crypt; do
-        (cd "$src/include/rpcsvc" && RPCGEN_CPP=cpp rpcgen -C -h -DWANT_NFS3 $name.x -o "$include/rpcsvc/$name.h")
+        rm -f "$include/rpcsvc/$name.h" && (cd "$src/include/rpcsvc" && RPCGEN_CPP=cpp rpcgen -C -h -DWANT_NFS3 $name.x -o "$include/rpcsvc/$name.h")
     done
     cp rpcsvc/key_prot.h rpc/ && cp rpcsvc/crypt.h "$src/include/rpcsvc/"
-    echo "#define __FreeBSD_version $(sed -n 's/^#define __FreeBSD_version \([0-9]*\).*/\1/p' sys/param.h)" > osreldate.h
+    echo "#define __FreeBSD_version $version" > osreldate.h
 }
 
 build_libraries() {
     lib=$folder/usr/lib
     [ ! -f "$lib/libc.a" ] || return 0
-    flags="--sysroot=$folder -w"
-    start=(cc $flags -O2 -I"$src/lib/csu/amd64" -I"$src/lib/csu/common" -I"$src/lib/libc/include" -fno-omit-frame-pointer -DCRT_IRELOC_RELA)
-    mkdir -p "$build/start" "$build/unwind" && cd "$build/start"
-    # What a program of this system is known by is a note, which a compiler does not write.
-    "${start[@]}" -S -o crt1.s "$src/lib/csu/amd64/crt1.c" && sed -i -e '/\.note\.tag/s/progbits/note/' crt1.s
-    "${start[@]}" -c crt1.s -o "$lib/crt1.o"
-    for name in crti crtn; do "${start[@]}" -c "$src/lib/csu/amd64/$name.S" -o "$lib/$name.o"; done
+    flags=(--sysroot="$folder" -w)
+    start=(cc "${flags[@]}" -O2 -DSTRIP_FBSDID -I"$src/lib/csu/amd64" -I"$src/lib/csu/common" -I"$src/lib/libc/include" -I"$src/lib/libsys" -fno-omit-frame-pointer)
+    mkdir -p "$build/start" "$build/unwind" "$build/netmap" && cd "$build/start"
+    for name in amd64/crt1_s amd64/crti amd64/crtn common/crtbrand common/feature_note common/ignore_init_note; do
+        "${start[@]}" -DLOCORE -c "$src/lib/csu/$name.S" -o "$(basename $name).o"
+    done
+    "${start[@]}" -c "$src/lib/csu/amd64/crt1_c.c" -o crt1_c.o
+    ld -r -o "$lib/crt1.o" crt1_s.o crtbrand.o feature_note.o ignore_init_note.o crt1_c.o
+    ld -r -o "$lib/crti.o" crti.o crtbrand.o && cp crtn.o "$lib/"
     "${start[@]}" -c "$src/lib/csu/common/crtbegin.c" -o "$lib/crtbegin.o" && cp "$lib/crtbegin.o" "$lib/crtbeginT.o"
     "${start[@]}" -c "$src/lib/csu/common/crtend.c" -o "$lib/crtend.o"
 
-    unwind=$src/contrib/libunwind
+    unwind=$src/contrib/llvm-project/libunwind
     cd "$build/unwind"
     for file in "$unwind"/src/{Unwind-sjlj.c,UnwindLevel1-gcc-ext.c,UnwindLevel1.c,UnwindRegistersRestore.S,UnwindRegistersSave.S,libunwind.cpp} \
-        "$src/contrib/compiler-rt/lib/builtins/gcc_personality_v0.c"; do
-        standard=
-        case $file in *.cpp) standard="-fno-rtti -std=c++11 -nostdinc++ -isystem $src/contrib/libc++/include" ;; esac
-        cc $flags -O2 -fPIC -I"$unwind/include" -I"$src/lib/libgcc_eh" -D_LIBUNWIND_IS_NATIVE_ONLY -fno-exceptions -funwind-tables $standard -c "$file"
+        "$src/contrib/llvm-project/compiler-rt/lib/builtins/gcc_personality_v0.c"; do
+        standard=()
+        case $file in *.cpp) standard=(-fno-rtti -std=c++17 -nostdinc++ -I"$src/lib/libc++" -isystem "$src/contrib/llvm-project/libcxx/include") ;; esac
+        cc "${flags[@]}" -O2 -fPIC -I"$unwind/include" -D_LIBUNWIND_IS_NATIVE_ONLY -D_LIBUNWIND_USE_FRAME_HEADER_CACHE -D_LIBUNWIND_SUPPORT_FRAME_APIS \
+            -fno-exceptions -funwind-tables "${standard[@]}" -c "$file"
     done
-    ar crs "$lib/libgcc_eh.a" ./*.o
+    rm -f "$lib/libgcc_eh.a" && ar crs "$lib/libgcc_eh.a" ./*.o
 
-    for name in libcompiler_rt libthr msun libc; do
-        mkdir -p "$build/$name" && cd "$src/lib/$name"
+    for name in libcompiler_rt libsys libthr msun libc; do
+        mkdir -p "$build/$name"/{cpu_model,i386} && cd "$src/lib/$name"
         archive=$name.a
         [ $name != msun ] || archive=libm.a
-        MAKEOBJDIR=$build/$name bsd_make "CC=cc $flags" "CPP=cpp --sysroot=$folder" MK_NIS=no MK_HESIOD=no MK_SSP=no MK_PROFILE=no MK_TESTS=no \
-            MK_DEBUG_FILES=no MK_NLS=no MK_TOOLCHAIN=no -j"$jobs" $archive > "$build/$name.log" 2>&1 || { tail "$build/$name.log" >&2; exit 1; }
+        MAKEOBJDIR=$build/$name bsd_make "CC=cc ${flags[*]}" "CPP=cpp --sysroot=$folder" MK_NIS=no MK_HESIOD=no MK_SSP=no MK_PROFILE=no MK_TESTS=no \
+            MK_DEBUG_FILES=no MK_WERROR=no MK_NLS=no MK_TOOLCHAIN=no -j"$jobs" $archive > "$build/$name.log" 2>&1 || { tail "$build/$name.log" >&2; exit 1; }
         cp "$build/$name/$archive" "$lib/"
     done
+    cd "$build/netmap"
+    for name in nmctx nmport nmctx-pthreads nmreq; do cc "${flags[@]}" -O2 -c "$src/lib/libnetmap/$name.c"; done
+    rm -f "$lib/libnetmap.a" && ar crs "$lib/libnetmap.a" ./*.o
     cp "$lib/libcompiler_rt.a" "$lib/libgcc.a" && cp "$lib/libthr.a" "$lib/libpthread.a" && cp "$lib/libgcc_eh.a" "$lib/libgcc_s.a"
     # Named by every program of Rust; of these nothing is used.
     for name in execinfo kvm memstat procstat devstat rt util; do rm -f "$lib/lib$name.a" && ar crs "$lib/lib$name.a"; done
 }
 
 build_programs() {
-    # Linked without position independence, since FreeBSD 12 knows no other static programs. The names of threads came with 12.2.
     cat > "$folder/link-clang" <<END
 #!/bin/sh
 # Links a program for the FreeBSD beside this file, statically: for C, and as the linker of Rust.
 folder=\$(cd "\$(dirname "\$0")" && pwd)
-exec $clang -target $target --sysroot="\$folder" -fuse-ld=$lld -static -Qunused-arguments -Wl,--start-group "\$@" -lthr -lc -lgcc_eh -lgcc -lm -lexecinfo -Wl,--end-group
+exec $clang -target $target --sysroot="\$folder" -fuse-ld=$lld -static -Qunused-arguments -Wl,--start-group "\$@" -lthr -lc -lsys -lgcc_eh -lgcc -lm -Wl,--end-group
 END
     cat > "$folder/cc" <<END
 #!/bin/sh
@@ -175,13 +191,11 @@ exec $clang -target $target --sysroot="\$(cd "\$(dirname "\$0")" && pwd)" -Qunus
 END
     chmod +x "$folder/link-clang" "$folder/cc"
     mkdir -p "$build/programs" "$build/sh" && cd "$build/programs"
-    printf '#include <pthread.h>\n#include <pthread_np.h>\n%s\n' 'int pthread_setname_np(pthread_t thread, const char *name) { pthread_set_name_np(thread, name); return 0; }' > names.c
-    "$folder/cc" -O2 -c names.c && ar crs "$folder/usr/lib/libexecinfo.a" names.o
 
     "$folder/cc" -O2 -w -c "$here/box.c" && "$folder/link-clang" box.o -o "$folder/bin/box"
-    for name in pkt-gen bridge vale-ctl; do
-        "$folder/cc" -O2 -w -DNO_PCAP -c "$src/tools/tools/netmap/$name.c" && "$folder/link-clang" $name.o -o "$folder/bin/$name"
-    done
+    for name in pkt-gen bridge lb pkt_hash; do "$folder/cc" -O2 -w -DNO_PCAP -include inttypes.h -c "$src/tools/tools/netmap/$name.c"; done
+    for name in pkt-gen bridge; do "$folder/link-clang" $name.o -lnetmap -o "$folder/bin/$name"; done
+    "$folder/link-clang" lb.o pkt_hash.o -lnetmap -o "$folder/bin/netmap-lb"
 
     cd "$build/sh"
     sh=$src/bin/sh
@@ -207,4 +221,4 @@ install_headers
 build_libraries
 build_programs
 build_kernel
-echo "built: $folder/kernel, start, bin (sh, pkt-gen, bridge, vale-ctl), usr, link-clang, cc"
+echo "built: $folder/kernel, start, bin (sh, pkt-gen, bridge, netmap-lb), usr, link-clang, cc"
