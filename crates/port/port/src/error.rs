@@ -46,7 +46,9 @@ pub enum PortError {
         what: String,
     },
     /// The interface was set down. It may come up again; the port says `Down` until it does.
-    #[error("{port}: the interface is down; `ip link set {interface} up` brings it back")]
+    #[error(
+        "{port}: the interface is down; `ip link set {interface} up` (FreeBSD: `ifconfig {interface} up`) brings it back"
+    )]
     Down {
         /// The port's name.
         port: String,
