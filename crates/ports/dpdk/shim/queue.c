@@ -362,16 +362,17 @@ unsigned int ln_transmit_copy(struct ln_queue *queue, const uint64_t *words, uns
 /* Hands packets that have arrived on to another device, unseen; returns how many. Those that it does not take are held. */
 unsigned int ln_hand_on(struct ln_queue *from, struct ln_queue *to)
 {
-    unsigned int sent;
+    unsigned int count = from->held, sent;
 
-    if (likely(from->held == 0))
-        from->held = rte_eth_rx_burst(from->port, from->queue, from->holding, LN_BURST);
-    if (from->held == 0)
+    if (likely(count == 0))
+        count = rte_eth_rx_burst(from->port, from->queue, from->holding, LN_BURST);
+    if (count == 0)
         return 0;
-    sent = rte_eth_tx_burst(to->port, to->queue, from->holding, (uint16_t)from->held);
-    from->held -= sent;
-    if (unlikely(from->held > 0))
+    sent = rte_eth_tx_burst(to->port, to->queue, from->holding, (uint16_t)count);
+    if (unlikely((count - sent) | from->held)) {
+        from->held = count - sent;
         memmove(from->holding, from->holding + sent, from->held * sizeof(*from->holding));
+    }
     return sent;
 }
 

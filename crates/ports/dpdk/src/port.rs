@@ -23,9 +23,40 @@ const FULL_PAUSE: Duration = Duration::from_millis(2);
 /// Pause between two looks of `wait`, because a driver that is polled wakes nobody.
 const NAP: Duration = Duration::from_micros(50);
 
+/// What decides whether packets may be handed on from one port to another.
+#[derive(Clone, Copy)]
+struct Handing {
+    /// Address of the store whose mbufs the device has; 0 if it takes part in no handing on.
+    store: usize,
+    /// Nobody has to do anything about the checksums of what the device receives.
+    gives: bool,
+    len_max: usize,
+    frags_max: usize,
+}
+
+impl Handing {
+    fn new(caps: &Caps, device: &OpenDevice) -> Handing {
+        let info = &device.info;
+        let takes_part = caps.hands_on && info.copies == 0;
+        Handing {
+            store: if takes_part { Arc::as_ptr(&device.store).addr() } else { 0 },
+            gives: takes_part && (info.rx_flags == 0 || info.is_hardware != 0),
+            len_max: caps.frame_len_max,
+            frags_max: caps.frags_max,
+        }
+    }
+
+    /// Whether what arrives here can leave there as it is.
+    #[inline]
+    fn fits(&self, far: &Handing) -> bool {
+        self.gives && self.store == far.store && self.len_max <= far.len_max && self.frags_max <= far.frags_max
+    }
+}
+
 /// The port of one queue pair.
 pub struct DpdkPort {
     queue: Queue,
+    handing: Handing,
     pool: Pool,
     caps: Caps,
     stats: Stats,
@@ -44,6 +75,7 @@ impl DpdkPort {
         let queue = Queue::new(&device.info, index, &device.store, pool, limits);
         DpdkPort {
             queue,
+            handing: Handing::new(&caps, device),
             pool: pool.clone(),
             caps,
             stats: Stats::default(),
@@ -52,15 +84,6 @@ impl DpdkPort {
             offload: Offload::of(&device.info),
             device: Arc::clone(device),
         }
-    }
-
-    /// Whether what this device receives can leave by `other` as it is: its mbufs, checksums and lengths need nobody's work.
-    fn can_hand_on_to(&self, other: &DpdkPort) -> bool {
-        let (near, far) = (&self.device.info, &other.device.info);
-        let is_whole = near.rx_flags == 0 || near.is_hardware != 0;
-        let fits = self.caps.frame_len_max <= other.caps.frame_len_max && self.caps.frags_max <= other.caps.frags_max;
-        let is_shared = near.copies == 0 && far.copies == 0 && Arc::ptr_eq(&self.device.store, &other.device.store);
-        self.caps.hands_on && other.caps.hands_on && is_shared && is_whole && fits
     }
 
     /// The error for the packet at the front of the batch, if it is one that this port never takes.
@@ -157,7 +180,7 @@ impl Port for DpdkPort {
     #[inline]
     fn hand_on(&mut self, to: &mut dyn Port) -> usize {
         let Some(far) = to.as_any().and_then(|port| port.downcast_mut::<DpdkPort>()) else { return 0 };
-        if !self.can_hand_on_to(far) {
+        if !self.handing.fits(&far.handing) {
             return 0;
         }
         sys::register_thread();
